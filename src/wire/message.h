@@ -37,7 +37,7 @@ Result<const Table*> parse(ByteSpan body) {
 inline const Id& id_of(const BlockId& id) { return reinterpret_cast<const Id&>(id); }
 inline BlockId id_of(const Id& id) {
   BlockId result;
-  std::memcpy(&result, &id, sizeof result);
+  std::memcpy(static_cast<void*>(&result), &id, sizeof result);
   return result;
 }
 static_assert(sizeof(Id) == sizeof(BlockId));
