@@ -1,0 +1,7 @@
+#pragma once
+#include "config/settings.h"
+#include "measure/bench.h"
+
+namespace millpond::measure {
+config::Section describe(Options& options);
+}
