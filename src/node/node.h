@@ -26,11 +26,13 @@ struct Options {
   size_t advertise_batch_max = 1024;           // items in one advertisement
   Duration join_retry = std::chrono::milliseconds(500);
   size_t removals_kept = 64 << 10;
+  bool fault_in_background = true;             // a thread that faults the arena in; the simulator has none
 };
 
 struct NodeState {                             // for /state, stat and tests
   bool joined = false;
-  bool master_away = false;
+  bool inventory_complete = false;             // the master knows all that stands here
+  bool master_away = false;                    // it missed a deadline: stores do not wait for it
   uint64_t removal_last = 0;
   uint64_t unadvertised = 0;
   tier::DramUsage dram;
@@ -39,8 +41,10 @@ struct NodeState {                             // for /state, stat and tests
 class Node {
  public:
   // The runtime's identity carries node id, epoch and role `node`. Starts to listen, then joins in the background.
+  // The Node ends before the runtime and the metrics. invalid: address in use, arena too large, socket path too long.
   static Result<std::unique_ptr<Node>> start(Options options, rpc::Runtime& runtime, Metrics& metrics);
-  ~Node();                                     // leaves the cluster if it can within 100 ms
+  // Leaves the cluster if it can within 100 ms; destroyed on its runtime's loop it does not wait for the answer.
+  ~Node();
 
   std::shared_ptr<transfer::Owner> owner();    // the way `local`: same process, no socket
   const std::string& address() const;          // where it listens
