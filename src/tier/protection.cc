@@ -1,0 +1,48 @@
+#include "tier/protection.h"
+
+#include "base/check.h"
+
+namespace millpond::tier {
+
+void Protection::link_last(SlotIndex slot) {
+  Block& block = table_.at(slot);
+  block.protected_previous = last_.value;
+  block.protected_next = kNoSlot.value;
+  if (last_ != kNoSlot) table_.at(last_).protected_next = slot.value;
+  last_ = slot;
+  if (first_ == kNoSlot) first_ = slot;
+}
+
+void Protection::unlink(SlotIndex slot) {
+  Block& block = table_.at(slot);
+  SlotIndex previous(block.protected_previous), next(block.protected_next);
+  if (previous != kNoSlot) table_.at(previous).protected_next = next.value;
+  if (next != kNoSlot) table_.at(next).protected_previous = previous.value;
+  if (first_ == slot) first_ = next;
+  if (last_ == slot) last_ = previous;
+}
+
+bool Protection::protect(SlotIndex slot, uint64_t bytes, Time until) {
+  Block& block = table_.at(slot);
+  if (block.is_protected) {
+    unlink(slot);
+  } else {
+    if (bytes_ + bytes > budget_) return false;
+    bytes_ += bytes;
+    block.is_protected = true;
+  }
+  block.protected_until = until;
+  link_last(slot);
+  return true;
+}
+
+void Protection::release(SlotIndex slot, uint64_t bytes) {
+  Block& block = table_.at(slot);
+  if (!block.is_protected) return;
+  unlink(slot);
+  block.is_protected = false;
+  MP_CHECK(bytes_ >= bytes, "{} bytes protected, {} released", bytes_, bytes);
+  bytes_ -= bytes;
+}
+
+}  // namespace millpond::tier
