@@ -51,6 +51,7 @@ class FakeNode {
   int corrupt_stores = 0;                // so many Store requests arrive with a flipped bit
   int64_t page_shift = 0;                // added to every page it names
   bool full = false;
+  size_t answer_max = SIZE_MAX;          // so many blocks fit into one Read reply
   uint32_t generation = 0;
   size_t reserved = 0;                   // reservations not committed and not aborted
   size_t rechecked = 0;
@@ -85,8 +86,9 @@ class FakeNode {
     bool flip = corrupt_reads > 0 && corrupt_reads-- > 0;
     for (auto& wire_id : wire::span_of(request->ids())) {
       auto found = blocks.find(wire::id_of(wire_id));
-      if (found == blocks.end()) {
-        answers.emplace_back(0, 0, 0, 0, 0, 0, 0, 0, uint8_t(Code::miss), 0, 0);
+      bool answer_full = answers.size() >= answer_max;
+      if (found == blocks.end() || answer_full) {
+        answers.emplace_back(0, 0, 0, 0, 0, 0, 0, 0, uint8_t(answer_full ? Code::overloaded : Code::miss), 0, 0);
         continue;
       }
       auto block = found->second;

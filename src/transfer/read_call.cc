@@ -19,7 +19,8 @@ struct ReadCall::Check {
   ReadAnswer answer;
   size_t at = 0;                         // in batch.positions
   std::optional<BlockCheck> block;
-  std::vector<uint32_t> again;
+  std::vector<uint32_t> again;           // did not verify the first time
+  std::vector<uint32_t> left_out;        // the answer was full
   std::vector<BlockId> corrupt;
 };
 
@@ -134,7 +135,8 @@ void ReadCall::verify(std::shared_ptr<Check> check) {
       continue;
     }
     if (!block.here) {
-      settle(i, Code::miss), ++check->at;
+      if (block.ask_again) check->left_out.push_back(i);
+      settle(i, block.ask_again ? Code::unavailable : Code::miss), ++check->at;
       continue;
     }
     if (block.length > room_[i]) {
@@ -192,6 +194,10 @@ void ReadCall::verified(Check& check) {
     MP_REACHED("transfer: asked once more");
     if (way) way->counters.retries.add(check.again.size());
     queue_.push_front({std::move(check.again), true});
+  }
+  if (!check.left_out.empty() && check.left_out.size() < check.batch.positions.size()) {   // else: no progress
+    MP_REACHED("transfer: answer was full");
+    queue_.push_front({std::move(check.left_out), check.batch.again});
   }
   if (!check.corrupt.empty()) {
     MP_REACHED("transfer: corrupt twice");

@@ -10,6 +10,10 @@ namespace millpond::transfer {
 namespace {
 constexpr uint64_t kPageBytesDefault = 64 << 10;
 
+// The verifier checks that a vector lies inside the message, not where it starts.
+template <typename T>
+bool aligned(std::span<const T> span) { return span.empty() || reinterpret_cast<uintptr_t>(span.data()) % alignof(T) == 0; }
+
 bool inside(uint64_t first, uint64_t count, uint64_t size) { return first <= size && count <= size - first; }
 }  // namespace
 
@@ -19,13 +23,17 @@ Result<ReadAnswer> parse_read_reply(wire::Kind kind, ByteSpan body, size_t asked
   auto blocks = wire::span_of(reply->blocks());
   auto sums = wire::span_of(reply->sums());
   auto pages = wire::span_of(reply->pages());
+  if (!aligned(blocks) || !aligned(sums) || !aligned(pages)) return error(Code::corrupt, "a read reply with vectors at odd addresses");
   if (blocks.size() != asked) return error(Code::corrupt, "read of {} blocks answered for {}", asked, blocks.size());
   ReadAnswer answer;
   answer.page_bytes = reply->page_bytes() ? reply->page_bytes() : kPageBytesDefault;
   answer.blocks.reserve(asked);
   for (auto& block : blocks) {
     auto& made = answer.blocks.emplace_back();
-    if (Code(block.code()) != Code::ok) continue;
+    if (Code(block.code()) != Code::ok) {
+      made.ask_again = Code(block.code()) == Code::overloaded;
+      continue;
+    }
     if (block.length() == 0 || block.length() > wire::kBlockBytesMax)
       return error(Code::corrupt, "block of {} bytes in a read reply", block.length());
     uint64_t count = chunk_count(block.length());

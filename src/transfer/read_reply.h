@@ -11,7 +11,8 @@
 namespace millpond::transfer {
 
 struct BlockAnswer {
-  bool here = false;                     // false: a miss, nothing below counts
+  bool here = false;                     // false: nothing below counts
+  bool ask_again = false;                // the owner's answer was full before this block: it may be here
   uint64_t length = 0;
   uint64_t root = 0;
   std::span<const uint64_t> sums;        // chunk_count(length) of them, inside the reply's body

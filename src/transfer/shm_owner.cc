@@ -131,7 +131,8 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
     auto parsed = wire::parse<wire::ReserveReply>(batch.body);
     if (!parsed) return parsed.error();
     auto answers = wire::span_of((*parsed)->answers());
-    if (answers.size() != batch.positions.size())
+    bool aligned = reinterpret_cast<uintptr_t>(answers.data()) % alignof(wire::ReserveAnswer) == 0;   // a vector of u32 always is
+    if (answers.size() != batch.positions.size() || !aligned)
       return Status(Code::corrupt, "reserve of {} blocks answered for {}", batch.positions.size(), answers.size());
     batch.generation = (*parsed)->generation();
     for (uint32_t k = 0; k < answers.size(); ++k) {

@@ -192,6 +192,17 @@ TEST_P(Transfer, duplicate_keys_in_one_read_each_land) {
   EXPECT_EQ(one.content(80'000), two.content(80'000));
 }
 
+TEST_P(Transfer, what_did_not_fit_into_an_answer_is_asked_for_again) {
+  std::vector<Guarded> targets;
+  std::vector<ReadItem> reads;
+  for (int i = 0; i < 5; ++i) node.put(key(std::to_string(i)), some_bytes(1'000, i)), targets.emplace_back(1'000, 1'000);
+  for (int i = 0; i < 5; ++i) reads.push_back({key(std::to_string(i)), targets[i].pieces});
+  node.answer_max = 2;
+  for (auto& outcome : read(reads)) EXPECT_EQ(outcome.code, Code::ok);
+  node.answer_max = 0;
+  for (auto& outcome : read(reads)) EXPECT_EQ(outcome.code, Code::unavailable);
+}
+
 TEST_P(Transfer, silence_ends_at_the_deadline_and_nothing_is_written_after_it) {
   node.put(key("a"), some_bytes(80'000, 1));
   node.delay = seconds(3);
