@@ -76,12 +76,19 @@ class Progress:
 def working_set(path):
     """(different full blocks, trace seconds)"""
     seen, times = set(), []
-    with open(path) as f:
-        for line in f:
-            if line.strip():
-                r = json.loads(line)
-                seen.update(r["hash_ids"][:r["input_length"] // BLOCK_TOKENS])
-                times.append(r["timestamp"])
+    try:
+        with open(path) as f:
+            for number, line in enumerate(f, 1):
+                if line.strip():
+                    r = json.loads(line)
+                    seen.update(r["hash_ids"][:r["input_length"] // BLOCK_TOKENS])
+                    times.append(r["timestamp"])
+    except OSError as e:
+        raise Failed(f"cannot read the trace {path}: {e.strerror}")
+    except (ValueError, KeyError, TypeError) as e:
+        raise Failed(f"{path}, line {number}: not a request in Mooncake JSONL form ({type(e).__name__}: {e})")
+    if not seen:
+        raise Failed(f"{path} has no request with a full block of {BLOCK_TOKENS} tokens")
     return len(seen), (max(times) - min(times)) / 1000
 
 
@@ -95,6 +102,7 @@ def replay(options, masters, json_path, loads_path, label, progress):
             "--speed", str(SPEED), "--prefill-speed", str(options.prefill_speed), "--json", str(json_path), "--progress", "lines", "--label", label]
     if loads_path:
         argv += ["--loads", str(loads_path)]
+    json_path.unlink(missing_ok=True)              # of an earlier demo
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
     timer = threading.Timer(RUN_DEADLINE, process.kill)
     timer.start()
@@ -264,8 +272,16 @@ def main():
     return 1 if results["failures"] else 0
 
 
+def stop(number, _frame):
+    """The first signal ends the demo; what it started is then put away without being disturbed by a second."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(143)
+
+
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))        # so that the clusters are put away
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     try:
         sys.exit(main())
     except Failed as failure:
