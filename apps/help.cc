@@ -15,7 +15,11 @@ std::string entry(const std::string& left, const std::string& words) {
   at = kColumn;
   for (size_t begin = 0; begin < words.size();) {
     size_t end = std::min(words.find(' ', begin), words.size());
-    if (at + (end - begin) > kWidth && at > kColumn) out += '\n' + std::string(kColumn, ' '), at = kColumn;
+    if (at + (end - begin) > kWidth && at > kColumn) {
+      out.back() = '\n';
+      out.append(kColumn, ' ');
+      at = kColumn;
+    }
     out += words.substr(begin, end - begin) + ' ';
     at += end - begin + 1;
     begin = end + 1;

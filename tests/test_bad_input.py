@@ -26,7 +26,7 @@ def test_an_unknown_setting_names_the_nearest(tmp_path):
 
 
 @pytest.mark.parametrize("flag,value,says", [
-    ("--memory", "64 parsecs", "GiB"), ("--memory", "1KiB", "8 MiB"), ("--page-size", "1KiB", "64 KiB"), ("--page-size", "100KiB", "power of two"),
+    ("--memory", "64 parsecs", "GiB"), ("--memory", "1KiB", "1 MiB …"), ("--page-size", "1KiB", "64 KiB"), ("--page-size", "100KiB", "power of two"),
     ("--join-retry", "5", "ms"), ("--admin-listen", "7701", "host:port"), ("--listen", "nonsense", "host:port"),
     ("--admin-listen", "0.0.0.0:0", "admin_remote"), ("--listen", "0.0.0.0:0", "cluster_key")])
 def test_a_value_out_of_range_says_the_range(tmp_path, flag, value, says):
@@ -72,7 +72,7 @@ def test_a_wrong_cluster(two_nodes):
 
 
 def test_a_cluster_key_lets_in_who_has_it(cluster):
-    with_key = {"MILLPOND_RPC_CLUSTER_KEY": "open sesame"}
+    with_key = {"MILLPOND_CLUSTER_KEY": "open sesame"}
     cluster.start_master(**with_key)
     cluster.start_node(**with_key)
     cluster.joined()

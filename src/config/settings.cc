@@ -30,12 +30,17 @@ Result<Number> parse_number(std::string_view text, std::string_view what) {
 Result<size_t> parse(std::string_view text, size_t*) { return parse_number<size_t>(text, "whole number of 0 or more"); }
 Result<double> parse(std::string_view text, double*) { return parse_number<double>(text, "number, like 0.5"); }
 
+// A limit is for people: 2^41 - 1 bytes is "2.0 TiB".
+std::string limit_text(Bytes bytes) { return bytes.count % 1024 && bytes > MiB(1) ? text(bytes) : exact_text(bytes); }
+template <typename T>
+std::string limit_text(T value) { return exact_text(value); }
+
 template <typename T>
 std::string range_text(const Range<T>& range, T lowest, T highest) {
   if (range.min == lowest && range.max == highest) return {};
-  if (range.max == highest) return fmt::format("at least {}", exact_text(range.min));
-  if (range.min == lowest) return fmt::format("at most {}", exact_text(range.max));
-  return fmt::format("{} … {}", exact_text(range.min), exact_text(range.max));
+  if (range.max == highest) return fmt::format("at least {}", limit_text(range.min));
+  if (range.min == lowest) return fmt::format("at most {}", limit_text(range.max));
+  return fmt::format("{} … {}", limit_text(range.min), limit_text(range.max));
 }
 
 template <typename T>
