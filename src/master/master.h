@@ -3,9 +3,11 @@
 // classes; it owns no bytes.
 // Lives on: its runtime's loop. Design: docs/design/master.md.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "base/block_id.h"
 #include "base/metrics.h"
 #include "base/status.h"
 #include "rpc/runtime.h"
