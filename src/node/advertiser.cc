@@ -38,6 +38,7 @@ std::optional<Advertiser::Send> Advertiser::next(Time now, uint64_t removals_see
       MP_REACHED("node: events lost");
       log::warn("node: more events than the tier keeps; joining again with a full inventory");
       go_away(now, true);
+      retold_.clear();
       return next(now, removals_seen);
     }
     if (!build(removals_seen)) return std::nullopt;
@@ -47,12 +48,12 @@ std::optional<Advertiser::Send> Advertiser::next(Time now, uint64_t removals_see
 }
 
 // Events first, then the table: an entry describes its block as of now, so events still queued only retell how it came
-// to be so. While an inventory is due it gets an eighth of each batch at least, or a busy writer would keep the cluster
-// `warming` for ever.
+// to be so. While an inventory is due it gets half of each batch at least, or a busy writer would keep the cluster `warming`
+// for ever.
 bool Advertiser::build(uint64_t removals_seen) {
   Batch batch{.term = joined_term_, .sequence_first = sequence_next_, .removals_seen = removals_seen, .round = round_};
   bool walking = inventory_ == Inventory::due || inventory_ == Inventory::walking;
-  size_t room = options_.batch_max - (walking ? std::max<size_t>(1, options_.batch_max / 8) : 0);
+  size_t room = walking ? options_.batch_max / 2 : options_.batch_max;
   size_t retold = std::min(room, retold_.size());
   batch.items.assign(retold_.begin(), retold_.begin() + retold);
   retold_.erase(retold_.begin(), retold_.begin() + retold);
@@ -110,7 +111,12 @@ bool Advertiser::join_answered(uint64_t call, Code code, uint64_t term, uint32_t
   sequence_next_ = 1;
   inventory_ = Inventory::due;
   cursor_ = 0;
-  tier_.events_lost();                   // whatever was lost, this round's inventory tells it
+  // Whatever was lost, this round's inventory tells it. What was to be told again is then dangerous: an add whose drop
+  // was among the lost would stand confirmed in the new round, for ever.
+  if (tier_.events_lost()) {
+    MP_REACHED("node: events lost while away");
+    retold_.clear();
+  }
   covered_ = tier_.last_event();
   return true;
 }

@@ -92,6 +92,7 @@ class Advertiser {
     Done done;
     std::vector<Visibility> outcomes;
   };
+  void end_all_waits();
   std::vector<Finished> take_done();     // run these outside; they may call wait() again
 
   State state() const { return state_; }
@@ -125,7 +126,6 @@ class Advertiser {
   void drop_copy(const AdvertItem& item, tier::DropReason reason);
   void answer_event(uint64_t event, Visibility visibility);
   void end_wait(uint64_t wait);
-  void end_all_waits();
 
   const Options options_;
   tier::DramTier& tier_;

@@ -269,7 +269,7 @@ void MasterLink::close(Time deadline, std::function<void()> left) {
   timer_.reset();
   heartbeat_.stop();
   beats_.reset();
-  advertiser_.missed(shared_.runtime.now());
+  advertiser_.end_all_waits();
   publish();
   for (auto& one : advertiser_.take_done()) one.done(std::move(one.outcomes));
   auto control = std::move(control_);

@@ -42,14 +42,14 @@ rpc::Service* keep_for_ever(std::shared_ptr<rpc::Service> doorway) {
 }
 
 // Blocks of older namespace generations are freed in slices, so that a wipe stops nobody.
+constexpr Duration kSweepPause = std::chrono::seconds(1);
+constexpr Duration kSweepSlice = std::chrono::milliseconds(1);
 void sweep_after(Shared& shared, Duration delay) {
-  constexpr Duration kPause = std::chrono::seconds(1);
-  constexpr Duration kSlice = std::chrono::milliseconds(1);
   shared.sweep_timer = shared.runtime.after(delay, [weak = shared.weak_from_this()] {
     auto shared = weak.lock();
     if (!shared || shared->closed) return;
     bool more = shared->tier->sweep(1024);
-    sweep_after(*shared, more ? kSlice : kPause);
+    sweep_after(*shared, more ? kSweepSlice : kSweepPause);
   });
 }
 
@@ -133,7 +133,7 @@ Result<std::unique_ptr<Node>> Node::start(Options options, rpc::Runtime& runtime
     auto shared = weak.lock();
     if (!shared || shared->closed) return;
     shared->loop_thread = std::this_thread::get_id();
-    sweep_after(*shared, std::chrono::seconds(1));
+    sweep_after(*shared, kSweepPause);
     shared->link->pump();
   });
 

@@ -1,5 +1,7 @@
 #include "node/settings.h"
 
+#include "tier/settings.h"
+
 namespace millpond::node {
 
 config::Section describe(Options& o) {
@@ -10,12 +12,8 @@ config::Section describe(Options& o) {
   s.add("advertise", o.advertise, "host:port that peers use to reach this node; empty: where it listens.");
   s.add("socket_directory", o.socket_directory, "Directory of the Unix socket through which processes of this host share memory; empty: $XDG_RUNTIME_DIR/millpond or /tmp/millpond-<uid>; none: no shared memory.");
   s.add("name", o.name, "Name of this node for people; empty: host name and process id.");
-  s.add("memory", o.dram.capacity, "DRAM for blocks.", {MiB(8), GiB(16 << 10)});
-  s.add("page_size", o.dram.page_size, "The memory is cut into pages of this size; a power of two.", {KiB(64), MiB(2)});
-  s.add("hugepages", o.dram.hugepages, "Use huge pages when the system has them.");
-  s.add("condemned_fraction", o.dram.condemned_fraction, "Share of the memory that holds evicted blocks which loads still find.", {0, 0.5});
-  s.add("protected_fraction", o.dram.protected_fraction, "Share of the memory that looked-up blocks may keep from eviction.", {0, 0.9});
-  s.add("protection", o.dram.protection, "How long a looked-up block is kept from eviction.", {milliseconds(0), std::chrono::minutes(10)});
+  config::Section dram = tier::describe(o.dram);
+  for (auto& setting : dram.settings()) s.settings().push_back(setting);
   s.add("events_max", o.dram.events_max, "Changes remembered while the master is away; beyond it the node tells its full inventory.", {1024, 64 << 20});
   s.add("master_deadline", o.master_deadline, "After one missed deadline the master counts as away: stores no longer wait for it.", {milliseconds(10), std::chrono::minutes(1)});
   s.add("advertise_batch_max", o.advertise_batch_max, "Blocks in one message to the master.", {8, 64 << 10});
