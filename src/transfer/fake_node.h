@@ -26,7 +26,6 @@ class FakeNode {
     auto made = memory::Arena::create({.capacity = {kPage * kPages}, .page_size = {kPage}, .hugepages = false, .name = "fake node"});
     MP_CHECK(made.has_value(), "{}", made.error().text());
     memory_ = *std::move(made);
-    while (memory_->fault_next()) {}
     arena_ = memory_->bytes().data();
   }
 
