@@ -110,9 +110,12 @@ TEST(Arena, OnlySealedMemoryIsMapped) {
 
 TEST(Arena, SaysWhyThereAreNoHugePages) {
   std::string line;
+  auto level = log::level();
+  log::set_level(log::Level::info);
   log::set_sink([&](log::Level, std::string_view text) { line += text; });
   auto arena = Arena::create({.capacity = MiB(4), .hugepages = true});
   log::set_sink(nullptr);
+  log::set_level(level);
   ASSERT_TRUE(arena) << arena.error().text();
   EXPECT_NE(line.find("pages: "), std::string::npos) << line;
   EXPECT_NE(line.find("4 MiB"), std::string::npos) << line;

@@ -28,12 +28,12 @@ struct Block {
   uint64_t root = 0;
   uint64_t generation = 0;               // of the slot; another one with each use
   Place place;
-  Time protected_until;                  // only while in the protection's list
+  uint64_t protected_bytes = 0;          // what it takes of the protection's budget; 0: not in its list
+  Time protected_until;
   uint32_t namespace_generation = 0;
   uint32_t protected_next = kNoSlot.value, protected_previous = kNoSlot.value;
   uint16_t key_bytes = 0;
   BlockState state = BlockState::free;
-  bool is_protected = false;
 };
 
 class BlockTable {

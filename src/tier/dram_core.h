@@ -89,7 +89,6 @@ class DramCore {
   bool make_room(uint64_t length, uint32_t header_slots, Time now, Place& place) REQUIRES_LOCK(mutex_);
   bool evict_one(Time now) REQUIRES_LOCK(mutex_);
   bool release_condemned() REQUIRES_LOCK(mutex_);
-  void expire_protection(Time now) REQUIRES_LOCK(mutex_);
   uint64_t next_generation() REQUIRES_LOCK(mutex_);
 
   const DramTier::Options options_;

@@ -20,7 +20,7 @@ constexpr uint64_t kMiB = 1 << 20;
 
 struct DramTierTest : testing::Test {
   Metrics metrics;
-  std::unique_ptr<DramTier> tier = open_tier(metrics, {.capacity = MiB(8), .condemned_fraction = 0.125});
+  std::unique_ptr<DramTier> tier = open_tier(metrics, {.capacity = MiB(8), .condemned_fraction = 0.2});
 
   Named n(int i) { return Named("block " + std::to_string(i)); }
   double metric(const std::string& name) { return metrics.values().at(name); }
@@ -96,7 +96,7 @@ TEST_F(DramTierTest, OptionsOutOfRangeAreRefused) {
 }
 
 TEST_F(DramTierTest, EvictsTheOldestAndLoadsStillFindItForAWhile) {
-  fill(0, 7);   // 1 MiB is to be free or condemned: the first has left
+  fill(0, 7);   // about 1.6 MiB are to be free or condemned: the first has left
   EXPECT_FALSE(tier->contains(n(0).hash.id));
   auto view = tier->find(n(0).hash.id, at(8));
   bool still = view.has_value();

@@ -24,25 +24,29 @@ void Protection::unlink(SlotIndex slot) {
 
 bool Protection::protect(SlotIndex slot, uint64_t bytes, Time until) {
   Block& block = table_.at(slot);
-  if (block.is_protected) {
+  if (block.protected_bytes > 0) {
     unlink(slot);
   } else {
     if (bytes_ + bytes > budget_) return false;
     bytes_ += bytes;
-    block.is_protected = true;
+    block.protected_bytes = bytes;
   }
   block.protected_until = until;
   link_last(slot);
   return true;
 }
 
-void Protection::release(SlotIndex slot, uint64_t bytes) {
+void Protection::release(SlotIndex slot) {
   Block& block = table_.at(slot);
-  if (!block.is_protected) return;
+  if (block.protected_bytes == 0) return;
   unlink(slot);
-  block.is_protected = false;
-  MP_CHECK(bytes_ >= bytes, "{} bytes protected, {} released", bytes_, bytes);
-  bytes_ -= bytes;
+  MP_CHECK(bytes_ >= block.protected_bytes, "{} bytes protected, {} released", bytes_, block.protected_bytes);
+  bytes_ -= block.protected_bytes;
+  block.protected_bytes = 0;
+}
+
+void Protection::expire(Time now) {
+  while (first_ != kNoSlot && table_.at(first_).protected_until <= now) release(first_);
 }
 
 }  // namespace millpond::tier

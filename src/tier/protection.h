@@ -11,13 +11,9 @@ class Protection {
  public:
   Protection(BlockTable& table, uint64_t budget) : table_(table), budget_(budget) {}
 
-  bool protect(SlotIndex slot, uint64_t bytes, Time until);   // false: beyond the budget
-  void release(SlotIndex slot, uint64_t bytes);               // no effect on a block that is not protected
-  // Calls bytes_of(slot) for each block whose time has come.
-  template <typename BytesOf>
-  void expire(Time now, BytesOf bytes_of) {
-    while (first_ != kNoSlot && table_.at(first_).protected_until <= now) release(first_, bytes_of(first_));
-  }
+  bool protect(SlotIndex slot, uint64_t bytes, Time until);   // false: beyond the budget. REQUIRES: bytes > 0
+  void release(SlotIndex slot);                               // no effect on a block that is not protected
+  void expire(Time now);                                      // releases each block whose time has come
   uint64_t bytes() const { return bytes_; }
 
  private:
