@@ -30,7 +30,7 @@ class Gate;
 
 struct Core {
   static constexpr Duration kTick = std::chrono::milliseconds(100);
-  static constexpr size_t kSweepSlots = 64 << 10;          // per tick: half a millisecond
+  static constexpr size_t kSweepSlots = 64 << 10;          // per tick: 0.5 ms at worst
   static constexpr size_t kTraceKept = 256 << 10;
 
   Core(Options options, rpc::Runtime& runtime, Metrics& metrics, std::weak_ptr<Gate> gate);

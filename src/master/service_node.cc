@@ -88,8 +88,9 @@ Served serve_join(Core& core, const rpc::Request& request, const Answer& answer)
   if (!reaches) {
     MP_REACHED("the log does not reach back to a node");
     for (NamespaceId space : core.removals.touched_beyond_reach(told->removal_last())) dropped.push_back(space.value);
-    log::warn("{} missed removals that nobody remembers: it drops {}", core.name_of(index),
-              dropped.empty() ? std::string("all its blocks") : fmt::format("its blocks of {} namespaces", dropped.size()));
+    if (told->blocks())                    // a new node has nothing to drop: no news for anybody
+      log::warn("{} missed removals that nobody remembers: it drops {}", core.name_of(index),
+                dropped.empty() ? std::string("all its blocks") : fmt::format("its blocks of {} namespaces", dropped.size()));
   }
   auto drop = b.CreateVector(dropped);
   std::vector<wire::NamespaceGeneration> generations;
