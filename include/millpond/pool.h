@@ -73,6 +73,7 @@ struct Lookup {
   bool warming = false;                                   // the master is still learning: a miss may be premature
   std::vector<Found> blocks;                              // the `matched` ones, in order
   Outcome outcome = Outcome::ok;                          // not ok: the pool could not answer; matched = 0
+  std::shared_ptr<const void> plan;                       // what load(found, …) goes by; copies share it
 };
 
 class Pool {
