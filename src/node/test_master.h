@@ -31,6 +31,10 @@ class TestMaster : public rpc::Service {
     (void)runtime_.listen({.address = std::move(address)}, this);
   }
 
+  ~TestMaster() override {
+    std::erase_if(world_.services, [this](auto& entry) { return entry.second == this; });
+  }
+
   std::map<BlockId, std::map<uint64_t, Replica>> directory;
   std::map<uint64_t, Member> members;
   std::vector<Removal> log;

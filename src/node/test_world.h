@@ -91,10 +91,10 @@ class TestChannel : public rpc::Channel, public std::enable_shared_from_this<Tes
   // Calls under way end with unavailable; the other end hears that the connection closed.
   void disconnect() {
     for (auto& call : std::exchange(open_, {})) world_.at(world_.now, [call] { finish(call, error(Code::unavailable, "connection lost")); });
-    auto service = world_.services.find(address_);
-    if (service != world_.services.end()) {
-      world_.at(world_.now, [s = service->second, c = connection_] { s->closed(c); });
-    }
+    world_.at(world_.now, [&world = world_, address = address_, connection = connection_] {
+      auto service = world.services.find(address);
+      if (service != world.services.end()) service->second->closed(connection);
+    });
   }
 
   void call(rpc::Message request, Time deadline, rpc::LandReply land, rpc::Done done) override {
