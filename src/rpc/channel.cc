@@ -22,10 +22,12 @@ bool same_file(int a, int b) {
 ChannelState::ChannelState(std::shared_ptr<Core> core, PeerAddress peer)
     : core_(std::move(core)), peer_(std::move(peer)), address_(parse_address(peer_.address)) {}
 
-ChannelState::~ChannelState() {
+ChannelState::~ChannelState() { close_fds(); }
+
+void ChannelState::close_fds() {
   Lock lock(fds_mutex_);
-  for (int fd : fds_) ::close(fd);
-  for (int fd : fds_before_) ::close(fd);
+  for (int fd : std::exchange(fds_, {})) ::close(fd);
+  for (int fd : std::exchange(fds_before_, {})) ::close(fd);
 }
 
 std::vector<int> ChannelState::shared_fds() const {
@@ -301,6 +303,7 @@ void ChannelState::end() {
   if (phase_ == Phase::open) core_->metrics.open_out.set(double(--core_->open_out));
   phase_ = Phase::idle;
   fail_all(Status(Code::unavailable, "the channel to {} has ended", peer_.address));
+  close_fds();
   core_->parts.erase(self);
 }
 

@@ -51,6 +51,7 @@ class ChannelState : public Part, public FrameHandler, public std::enable_shared
   void count_end(const Call& call, Code code);
   void fail_all(const Status& reason);
   void adopt_fds(std::vector<int> fds) EXCLUDES_LOCK(fds_mutex_);
+  void close_fds() EXCLUDES_LOCK(fds_mutex_);
 
   std::optional<Landing> payload_begins(const wire::FrameHeader& header, ByteVector& body) override;
   void frame(const wire::FrameHeader& header, ByteVector body, Landing landing) override;

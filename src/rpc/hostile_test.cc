@@ -243,15 +243,15 @@ TEST(BadClient, NeverFinishesHello) {
 }
 
 TEST(BadClient, ConnectionsAreBounded) {
+  std::promise<void> closed;
   Daemon server({.connections_max = 2});
+  server.service.on_closed = [&](ConnectionId id) {
+    if (id == ConnectionId(1)) closed.set_value();
+  };
   std::string address = server.listen();
   RawPeer one = RawPeer::client(address), two = RawPeer::client(address);
   EXPECT_TRUE(RawPeer::dial(address).closed_by_peer());
   EXPECT_EQ(server.metric("millpond_rpc_connections_turned_away_total"), 1);
-  std::promise<void> closed;
-  server.service.on_closed = [&](ConnectionId id) {
-    if (id == ConnectionId(1)) closed.set_value();
-  };
   one.hang_up();
   closed.get_future().wait();
   RawPeer again = RawPeer::client(address);

@@ -79,7 +79,8 @@ std::deque<Task> Loop::take_posted() {
 }
 
 void Loop::run_posted() {
-  for (auto& task : take_posted()) task();
+  auto tasks = take_posted();
+  for (; !tasks.empty(); tasks.pop_front()) tasks.front()();   // what a task holds goes with it
 }
 
 TimerQueue::Key Loop::at(Time due, Task task) {
@@ -162,8 +163,7 @@ void Loop::finish(Task last) {
   post([this, last = std::move(last)] {
     last();
     // A task may answer by posting one more; one that does so for ever is cut off.
-    for (int round = 0; round < 16; ++round)
-      for (auto& task : take_posted()) task();
+    for (int round = 0; round < 16; ++round) run_posted();
     timers_.clear();
     asio_->context.stop();
   });

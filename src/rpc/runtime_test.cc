@@ -188,9 +188,10 @@ TEST(Runtime, AServiceThatWaitsMeetsTheDeadline) {
   auto reply = call(*client.runtime, *channel, text_request("x"), 30ms);
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().code(), Code::timed_out);
-  server.service.on_serve = {};
-  settle(*server.runtime);
-  kept->answer({.kind = wire::Kind::stat_reply});   // too late: ignored by the caller
+  on_loop(*server.runtime, [&] {
+    server.service.on_serve = {};
+    std::exchange(kept, {})->answer({.kind = wire::Kind::stat_reply});   // too late: ignored by the caller
+  });
   EXPECT_TRUE(call(*client.runtime, *channel, text_request("y")));
   EXPECT_EQ(client.metric("millpond_rpc_replies_late_total"), 1);
   EXPECT_EQ(call(*client.runtime, *channel, text_request("past"), -1ms).error().code(), Code::timed_out);

@@ -72,11 +72,17 @@ inline Result<Reply> call(Runtime& runtime, Channel& channel, Message request, D
 
 inline Message text_request(std::string_view text) { return {.kind = wire::Kind::stat, .body = bytes_of(text)}; }
 
-// Everything posted before has run when this returns.
-inline void settle(Runtime& runtime) {
+// Runs on the loop and waits for it: everything posted before has run when this returns.
+inline void on_loop(Runtime& runtime, std::function<void()> task) {
   std::promise<void> done;
-  runtime.post([&] { done.set_value(); });
+  runtime.post([&] {
+    task();
+    done.set_value();
+  });
   done.get_future().wait();
+}
+inline void settle(Runtime& runtime) {
+  on_loop(runtime, [] {});
 }
 
 class RawPeer {
