@@ -42,14 +42,20 @@ inline BlockId id_of(const Id& id) {
 }
 static_assert(sizeof(Id) == sizeof(BlockId));
 
-// A vector field as a span; empty when absent.
+// A vector field as a span; empty when absent. The verifier checks that it lies inside the message, not that its elements
+// are aligned: our builder aligns them, and what someone else made otherwise counts as absent (found by fuzz_frame).
+template <typename T>
+std::span<const T> span_at(const void* first, size_t count) {
+  if (reinterpret_cast<uintptr_t>(first) % alignof(T) != 0) return {};
+  return {static_cast<const T*>(first), count};
+}
 template <typename T>
 std::span<const T> span_of(const flatbuffers::Vector<T>* vector) {
-  return vector ? std::span<const T>(vector->data(), vector->size()) : std::span<const T>();
+  return vector ? span_at<T>(vector->Data(), vector->size()) : std::span<const T>();
 }
 template <typename Struct>
 std::span<const Struct> span_of(const flatbuffers::Vector<const Struct*>* vector) {
-  return vector ? std::span<const Struct>(reinterpret_cast<const Struct*>(vector->Data()), vector->size()) : std::span<const Struct>();
+  return vector ? span_at<Struct>(vector->Data(), vector->size()) : std::span<const Struct>();
 }
 inline std::string_view text_of(const flatbuffers::String* text) { return text ? std::string_view(text->data(), text->size()) : std::string_view(); }
 
