@@ -164,7 +164,8 @@ Served serve_report(Core& core, const rpc::Request& request, const Answer& answe
 Served serve_explain(Core& core, const rpc::Request& request, const Answer& answer) {
   MP_TRY(const auto* asked, wire::parse<wire::Explain>(request.body));
   if (!asked->id()) return error(Code::invalid, "explain needs an id");
-  BlockId id = wire::id_of(*asked->id());
+  BlockId id;
+  std::memcpy(static_cast<void*>(&id), static_cast<const void*>(asked->id()), sizeof id);   // perhaps not aligned
   double seconds_ago = 0;
   std::string node, reason = core.explain(id, seconds_ago, node);
   wire::Builder b;

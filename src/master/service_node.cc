@@ -47,8 +47,7 @@ Served serve_join(Core& core, const rpc::Request& request, const Answer& answer)
   MP_TRY(facts.local_socket, text_within(told->local_socket(), "socket path"));
   if (facts.address.empty()) return error(Code::invalid, "node {} has no address: nobody could reach it", facts.name);
   MP_TRY(auto tail, taken<RemovalRecord>(told->removals(), "removals", 256 << 10));
-  if (told->generations() && told->generations()->size() > wire::kIdsPerMessageMax)
-    return error(Code::invalid, "{} namespaces in a join; at most {}", told->generations()->size(), wire::kIdsPerMessageMax);
+  MP_TRY(auto told_generations, taken<wire::NamespaceGeneration>(told->generations(), "namespaces"));
   if (!core.removals.plausible(told->removal_last())) {
     MP_REACHED("a node has seen a later master");
     refuse_join(core, answer, Status(Code::stale, "node {} has applied removal {}, which only a master later than term {} can have issued: end this one",
@@ -66,8 +65,7 @@ Served serve_join(Core& core, const rpc::Request& request, const Answer& answer)
   auto news = core.removals.merge(told->removal_last(), tail);
   for (auto& record : news)
     if (record.kind == RemovalKind::block && core.directory.remove(record.id)) core.trace.record({record.id, NodeId{}, at, Departure::removed});
-  if (told->generations())
-    for (auto* g : *told->generations()) core.removals.learn_generation(NamespaceId(g->namespace_id()), g->generation());
+  for (auto& g : told_generations) core.removals.learn_generation(NamespaceId(g.namespace_id()), g.generation());
 
   core.placement.report(index, {.capacity_bytes = told->capacity_bytes(), .used_bytes = told->used_bytes(), .free_bytes = told->free_bytes(),
                                 .victim_age = victim_age(told->victim_age_ms()), .born = at - from_ms(told->node_age_ms())});
