@@ -6,10 +6,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iostream>
 
+#include "base/log.h"
 #include "command_line.h"
 #include "commands.h"
 #include "stat_table.h"
@@ -46,8 +46,11 @@ std::string meaning(Outcome outcome) {
 }
 
 int complain(const std::string& what) { return fmt::print(stderr, "millpond: {}\n", what), kUsage; }
+std::string shown(const std::string& key) {
+  return key.empty() ? "\"\"" : key.size() <= 80 ? key : fmt::format("{}… ({} bytes)", key.substr(0, 60), key.size());
+}
 int failed(const std::string& key, Outcome outcome) {
-  fmt::print(stderr, "millpond: {}: {}: {}\n", key, name(outcome), meaning(outcome));
+  fmt::print(stderr, "millpond: {}: {}: {}\n", shown(key), name(outcome), meaning(outcome));
   return exit_of(outcome);
 }
 
@@ -55,6 +58,7 @@ int failed(const std::string& key, Outcome outcome) {
 template <typename Use>
 int with_pool(Options& options, Use use) {
   options.settle();
+  if (!std::getenv("MILLPOND_LOG")) log::set_level(log::Level::error);   // what matters to a command is its answer
   try {
     auto pool = Pool::open(options.pool);
     return use(*pool, std::chrono::ceil<Milliseconds>(options.pool_deadline));
@@ -114,6 +118,7 @@ int run_put(Options& options, Words& words) {
   return with_pool(options, [&](Pool& pool, Milliseconds deadline) {
     StoreBlock block{.key = key, .pieces = {std::as_bytes(std::span(value))}};
     Outcome outcome = pool.store({&block, 1}, deadline)[0];
+    if (outcome == Outcome::no_space) fmt::print(stderr, "millpond: {} bytes did not fit\n", value.size());
     if (exit_of(outcome) != kOk) return failed(key, outcome);
     fmt::print("{} {}: {} bytes\n", outcome == Outcome::exists ? "was there before, unchanged:" : "stored", key, value.size());
     return int(kOk);
@@ -124,7 +129,7 @@ int run_get(Options& options, Words& words) {
   const std::string& key = words.first[0];
   return with_pool(options, [&](Pool& pool, Milliseconds deadline) {
     auto found = pool.locate({&key, 1}, deadline);
-    auto miss = [&] { return fmt::print(stderr, "millpond: {}: miss: {}\n", key, pool.explain(key, deadline)), int(kMiss); };
+    auto miss = [&] { return fmt::print(stderr, "millpond: {}: miss: {}\n", shown(key), pool.explain(key, deadline)), int(kMiss); };
     if (found.empty() || found[0].length == 0) return miss();
     ByteVector bytes(found[0].length);
     LoadBlock block{.key = key, .pieces = {bytes}};
@@ -133,7 +138,7 @@ int run_get(Options& options, Words& words) {
     if (answer.outcome == Outcome::invalid) return failed(key, answer.outcome);
     if (answer.outcome != Outcome::ok) {
       if (answer.outcome == Outcome::miss) return miss();
-      fmt::print(stderr, "millpond: {}: miss: {} ({})\n", key, name(answer.outcome), meaning(answer.outcome));
+      fmt::print(stderr, "millpond: {}: miss: {} ({})\n", shown(key), name(answer.outcome), meaning(answer.outcome));
       return int(kMiss);
     }
     bytes.resize(answer.length);

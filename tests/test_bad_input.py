@@ -78,7 +78,7 @@ def test_a_cluster_key_lets_in_who_has_it(cluster):
     cluster.joined()
     assert cluster.put("k", b"v", **with_key).returncode == 0
     assert cluster.get("k", **with_key).stdout == b"v"
-    refused(millpond("get", "k", "--master", cluster.master.address), "cluster key", status=3)
+    refused(millpond("get", "k", "--master", cluster.master.address), "cluster_key", status=3)
     refused(millpond("get", "k", "--master", cluster.master.address, "--cluster-key", "wrong"), status=3)
 
 
