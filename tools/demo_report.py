@@ -47,6 +47,13 @@ def tokens_text(count):
     return f"{count / 1e6:.2f} M" if count >= 1e6 else f"{count:,}"
 
 
+def load_against_prefill(results):
+    load = results["model_bytes_per_token"] / (results["ttft_load_GBps"] * 1e9) * 1e6
+    prefill = 1e6 / results["prefill_speed"]
+    verdict = "" if load < prefill else "; so slow a load is no gain, an engine should have prefilled instead"
+    return f"{load:.0f} us to load a token, {prefill:.0f} us to prefill it{verdict}"
+
+
 class Chart:
     """Axes with labels; points and lines in data coordinates."""
     WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 460, 270, 50, 12, 10, 38
@@ -181,7 +188,7 @@ def render(results):
 <h2>Hit rate per turn</h2><div class="charts">{charts['hit']}</div>
 <h2>Modelled time to first token per turn</h2>
 <p class="soft">Queue + load + prefill at {results['prefill_speed']:,.0f} tokens/s (an assumption: there is no GPU here). A loaded token counts as
-{size_text(results['model_bytes_per_token'])}, Llama-3.1-8B in bf16, at the load rate measured in that run.</p><div class="charts">{charts['ttft']}</div>
+{size_text(results['model_bytes_per_token'])}, Llama-3.1-8B in bf16, at {results['ttft_load_GBps']:.2f} GB/s, measured over the six runs ({load_against_prefill(results).replace("us ", "µs ")}).</p><div class="charts">{charts['ttft']}</div>
 <h2>What was run</h2><ul>
 <li>Trace: {html.escape(results['trace'])}; real sessions (callanjfox/kv-cache-tester, WEKA, Apache-2.0), chosen by hash. Lengths, times and shared prefixes are real; no text is in it.</li>
 <li>Time: {scale['trace_seconds']:.0f} s of trace in {scale['wall_seconds']:.1f} s, {scale['time_compression']:.0f}× compressed (asked for {scale['speed']:.0f}×). Waits that depend on

@@ -61,6 +61,7 @@ void Engine::load_prefix(const Turn& turn, const Lookup& found, std::span<const 
     Lookup part;
     part.matched = count;
     part.warming = found.warming;
+    part.plan = found.plan;
     part.blocks.assign(found.blocks.begin() + done, found.blocks.begin() + done + count);
     std::vector<LoadBlock> blocks(count);
     for (size_t i = 0; i < count; ++i) {

@@ -46,6 +46,7 @@ TEST_F(EngineTest, MissesThenHits) {
   EXPECT_EQ(warm.loaded_bytes, 5u * 4096);
   EXPECT_EQ(warm.stores, 1u);
   EXPECT_EQ(warm.load_ns, 2000);
+  EXPECT_EQ(cache->loads_without_plan, 0u);
 }
 
 TEST_F(EngineTest, WritesALineThatCanBeRebuiltFromOutside) {

@@ -14,18 +14,20 @@ struct MapCache final : EngineCache {
   std::function<Outcome(const std::string& key)> on_load = [](auto&) { return Outcome::ok; };
   std::function<void(const std::string& key, std::vector<std::byte>&)> on_landing;   // what the wire does to the bytes
   size_t store_calls = 0;
+  size_t loads_without_plan = 0;           // each would cost a real pool a second lookup
 
   explicit MapCache(std::map<std::string, std::vector<std::byte>>* shared) : blocks(shared) {}
 
   Lookup lookup(std::span<const std::string> keys) override {
-    Lookup answer;
+    Lookup answer{.plan = std::make_shared<int>(0)};
     while (answer.matched < keys.size() && blocks->contains(keys[answer.matched])) {
       answer.blocks.push_back({.length = blocks->at(keys[answer.matched]).size(), .replicas = {}});
       ++answer.matched;
     }
     return answer;
   }
-  std::vector<LoadAnswer> load(const Lookup&, std::span<const LoadBlock> list) override {
+  std::vector<LoadAnswer> load(const Lookup& found, std::span<const LoadBlock> list) override {
+    loads_without_plan += found.plan == nullptr;
     std::vector<LoadAnswer> answers;
     for (auto& block : list) {
       LoadAnswer answer{.outcome = on_load(block.key), .length = 0, .owner = "map", .transport = "local"};

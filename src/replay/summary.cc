@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <unordered_set>
 
 #include "replay/dispatch.h"
 #include "replay/ttft.h"
@@ -12,7 +13,9 @@ namespace millpond::replay {
 Summary summarize(const Options& options, const Trace& trace, const ReplayRun& run) {
   Summary s;
   s.turns = trace.turns.size();
-  s.sessions = trace.sessions.size();
+  std::unordered_set<uint32_t> sessions;   // a trace that was cut short knows more names than it has sessions
+  for (const Turn& turn : trace.turns) sessions.insert(turn.session);
+  s.sessions = sessions.size();
   s.engines = options.engines;
   Bound shared = infinite_shared(trace);
   s.tokens_total = shared.tokens_total;
