@@ -1,6 +1,7 @@
 #include "client/store_call.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "base/reached.h"
@@ -36,9 +37,14 @@ void StoreCall::start() {
               [self = shared_from_this(), good = std::move(good)](Status) { self->place(good); });
 }
 
+BlockId StoreCall::parent_of(uint32_t item) const {
+  auto& key = items_[item].parent;
+  return check_key(key).ok() ? hash_key(core_->space(), key).id : BlockId{};
+}
+
 // One call at a time is in flight: the blocks that a node did not take travel on together.
 void StoreCall::place(std::vector<uint32_t> blocks) {
-  NodeId node = tried_.size() < kNodesTriedMax ? core_->place(tried_) : NodeId();
+  NodeId node = tried_.size() < kNodesTriedMax ? core_->place(tried_, parent_of(blocks.front())) : NodeId();
   if (node.value == 0) {
     for (auto i : blocks) outcomes_[i].code = was_full_ ? Code::no_space : Code::unavailable;
     return finish();
@@ -58,7 +64,7 @@ void StoreCall::send(NodeId node, std::vector<uint32_t> blocks) {
   std::vector<transfer::WriteItem> items;
   for (auto i : blocks) {
     auto& item = items_[i];
-    items.push_back({hash_key(space, item.key), check_key(item.parent).ok() ? hash_key(space, item.parent).id : BlockId{}, item.key,
+    items.push_back({hash_key(space, item.key), parent_of(i), item.key,
                      item.pieces, space.generation});
   }
   Duration given = deadline_ - core_->runtime.now();
@@ -70,6 +76,7 @@ void StoreCall::send(NodeId node, std::vector<uint32_t> blocks) {
 
 void StoreCall::answered(NodeId node, std::vector<uint32_t> blocks, Duration given, std::vector<transfer::WriteOutcome> outcomes) {
   std::vector<uint32_t> stale, move_on;
+  std::optional<uint32_t> stored_last;
   std::vector<BlockId> failures;
   Code failure = Code::ok;
   auto name = core_->name_of(node);
@@ -97,6 +104,7 @@ void StoreCall::answered(NodeId node, std::vector<uint32_t> blocks, Duration giv
       case Code::ok:
       case Code::exists:
         outcomes_[i] = {code, name};
+        stored_last = i;
         break;
       default:
         outcomes_[i].code = code;
@@ -104,6 +112,7 @@ void StoreCall::answered(NodeId node, std::vector<uint32_t> blocks, Duration giv
     if (code == Code::unavailable || code == Code::timed_out || code == Code::corrupt)
       failure = code, failures.push_back(hash_key(space, items_[i].key).id);
   }
+  if (stored_last) core_->chain_ends(hash_key(space, items_[*stored_last].key).id, node);
   if (!failures.empty()) core_->failed(node, failure, given, std::move(failures));
   if (!stale.empty() && !hashed_again_) {
     MP_REACHED("client: store hashed again");

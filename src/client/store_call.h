@@ -19,6 +19,7 @@ class StoreCall : public std::enable_shared_from_this<StoreCall> {
   void send(NodeId node, std::vector<uint32_t> blocks);
   void answered(NodeId node, std::vector<uint32_t> blocks, Duration given, std::vector<transfer::WriteOutcome> outcomes);
   void finish();
+  BlockId parent_of(uint32_t item) const;              // none() if it names none
 
   const std::shared_ptr<Core> core_;
   const Time started_, deadline_;

@@ -138,6 +138,8 @@ void Engine::store_rest(std::span<const std::string> keys, TurnRecord& record) {
       else ++record.stores_failed;
     }
     done += count;
+    // What would follow a block that found no room is out of every lookup's reach: it would only push others out.
+    if (outcomes.empty() || (outcomes.back() != Outcome::ok && outcomes.back() != Outcome::exists)) break;
   }
 }
 

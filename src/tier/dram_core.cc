@@ -133,15 +133,24 @@ bool DramCore::release_condemned() {
   return false;
 }
 
-bool DramCore::make_room(uint64_t length, uint32_t header_slots, Time now, Place& place) {
+// A child in its parent's place would be out of every lookup's reach: a prompt longer than the arena keeps its head.
+bool DramCore::is_victim(const BlockId& id, Time now) {
+  if (id.none()) return false;
+  auto victim = policy_->victim(now);
+  return victim && table_.at(*victim).id == id;
+}
+
+bool DramCore::make_room(const BlockSpec& spec, uint32_t header_slots, Time now, Place& place) {
+  uint64_t length = spec.length;
   // Not worth evicting anybody for what cannot be had.
   if (reserved_footprint_ + protection_.bytes() + space_.footprint(length) > space_.usable_bytes()) return false;
   while (!space_.take(length, header_slots, place)) {
-    if (!release_condemned() && !evict_one(now)) return false;
+    if (!release_condemned() && (is_victim(spec.parent, now) || !evict_one(now))) return false;
   }
   // The next victims go now, so that loads still find them for as long as it takes to store this much. To the nearest
   // victim: 40 MiB blocks in an arena of 1 GiB would otherwise leave up to 4 % more unused than is asked for.
   while (auto victim = policy_->victim(now)) {
+    if (table_.at(*victim).id == spec.parent) break;
     if (space_.free_bytes() + condemned_footprint_ + space_.footprint(table_.at(*victim).length) / 2 > condemned_target_) break;
     evict_one(now);
   }
@@ -165,18 +174,20 @@ Result<DramCore::Reserved> DramCore::reserve(const BlockSpec& spec, Time now) {
     return error(Code::stale, "namespace {:#x} is in generation {}, not {}: hash the key again", spec.id.namespace_id, found->second, spec.namespace_generation);
   }
   if (SlotIndex here = find_live(spec.id); here != kNoSlot && table_.at(here).state == BlockState::committed) {
+    policy_->used(here, now);   // who computed it again will want it again
     return error(Code::exists, "block {} is stored", text(spec.id));
   }
   if (table_.writer_of(spec.id) != kNoSlot) return error(Code::exists, "block {} is being written by another", text(spec.id));
 
   protection_.expire(now);
   Place place;
-  if (!make_room(spec.length, header_slots, now, place)) {
-    bool is_protected = protection_.bytes() > 0;
-    (is_protected ? metrics_.no_space_protected : metrics_.no_space_reserved).add();
+  if (!make_room(spec, header_slots, now, place)) {
+    bool by_parent = is_victim(spec.parent, now), by_protection = !by_parent && protection_.bytes() > 0;
+    (by_parent ? metrics_.no_space_parent : by_protection ? metrics_.no_space_protected : metrics_.no_space_reserved).add();
     MP_REACHED("tier: no space");
-    return error(Code::no_space, "no room for {}: of {}, {} are protected after a lookup and {} are being written",
-                 text(Bytes{spec.length}), text(Bytes{space_.usable_bytes()}), text(Bytes{protection_.bytes()}), text(Bytes{reserved_footprint_}));
+    return error(Code::no_space, "no room for {}: of {}, {} are protected after a lookup and {} are being written{}", text(Bytes{spec.length}),
+                 text(Bytes{space_.usable_bytes()}), text(Bytes{protection_.bytes()}), text(Bytes{reserved_footprint_}),
+                 by_parent ? "; the next to leave would be its own parent" : "");
   }
   SlotIndex slot = table_.add();
   Block& block = table_.at(slot);

@@ -34,6 +34,7 @@ struct DramMetrics {
   Counter& evicted_bytes;
   Counter& no_space_protected;
   Counter& no_space_reserved;
+  Counter& no_space_parent;
   Counter& events_lost;
   Counter& unprotected;
   Counter& recheck_ok;
@@ -86,7 +87,8 @@ class DramCore {
   void add_event(EventKind kind, DropReason reason, const Block& block) REQUIRES_LOCK(mutex_);
   void release(SlotIndex slot) REQUIRES_LOCK(mutex_);                   // whatever its state: memory and record are free
   void drop_committed(SlotIndex slot, DropReason reason) REQUIRES_LOCK(mutex_);
-  bool make_room(uint64_t length, uint32_t header_slots, Time now, Place& place) REQUIRES_LOCK(mutex_);
+  bool is_victim(const BlockId& id, Time now) REQUIRES_LOCK(mutex_);
+  bool make_room(const BlockSpec& spec, uint32_t header_slots, Time now, Place& place) REQUIRES_LOCK(mutex_);
   bool evict_one(Time now) REQUIRES_LOCK(mutex_);
   bool release_condemned() REQUIRES_LOCK(mutex_);
   uint64_t next_generation() REQUIRES_LOCK(mutex_);

@@ -17,6 +17,7 @@ DramMetrics::DramMetrics(Metrics& m)
       evicted_bytes(m.counter("millpond_tier_evicted_bytes_total", "Bytes of blocks evicted to make room.", kTier)),
       no_space_protected(m.counter("millpond_tier_no_space_total", "Stores refused because nothing could leave.", "tier=\"dram\",reason=\"protected\"")),
       no_space_reserved(m.counter("millpond_tier_no_space_total", "Stores refused because nothing could leave.", "tier=\"dram\",reason=\"reserved\"")),
+      no_space_parent(m.counter("millpond_tier_no_space_total", "Stores refused because nothing could leave.", "tier=\"dram\",reason=\"parent\"")),
       events_lost(m.counter("millpond_tier_events_lost_total", "Events dropped because nobody took them; the whole inventory follows.", kTier)),
       unprotected(m.counter("millpond_tier_unprotected_total", "Looked-up blocks that were beyond the protection's budget.", kTier)),
       recheck_ok(m.counter("millpond_tier_recheck_total", "Blocks hashed again after a reader's complaint.", "tier=\"dram\",result=\"ok\"")),

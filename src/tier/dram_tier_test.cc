@@ -47,6 +47,37 @@ TEST_F(DramTierTest, StoresAndFinds) {
   EXPECT_EQ(metric("millpond_tier_misses_total{tier=\"dram\"}"), 1);
 }
 
+// Storing block n+1 of a prompt that is longer than the arena must not evict block n: nothing could find n+1 then.
+TEST_F(DramTierTest, AChainLongerThanTheArenaKeepsItsHead) {
+  int kept = 0;
+  Code last = Code::ok;
+  for (int i = 0; i < 20; ++i) {
+    auto spec = spec_of(n(i), kMiB);
+    if (i > 0) spec.parent = n(i - 1).hash.id;
+    auto reservation = tier->reserve(spec, at(i));
+    last = reservation ? Code::ok : reservation.error().code();
+    if (!reservation) break;
+    std::vector<uint64_t> sums(chunk_count(kMiB));
+    ASSERT_TRUE(tier->commit(*std::move(reservation), sums, 1, at(i)));
+    ++kept;
+  }
+  EXPECT_EQ(last, Code::no_space);
+  EXPECT_GE(kept, 5);
+  for (int i = 0; i < kept; ++i) EXPECT_TRUE(tier->contains(n(i).hash.id)) << i;
+  EXPECT_EQ(metric("millpond_tier_no_space_total{tier=\"dram\",reason=\"parent\"}"), 1);
+  EXPECT_EQ(store(*tier, n(100), kMiB, at(30)), Code::ok);   // others displace its tail as ever
+  EXPECT_FALSE(tier->contains(n(kept - 1).hash.id));
+}
+
+// Who computed a block again wants it: that is a use.
+TEST_F(DramTierTest, StoringWhatIsHereRefreshesIt) {
+  fill(0, 5);
+  EXPECT_EQ(tier->reserve(spec_of(n(0), kMiB), at(10)).error().code(), Code::exists);
+  fill(5, 9);
+  EXPECT_TRUE(tier->contains(n(0).hash.id));
+  EXPECT_FALSE(tier->contains(n(1).hash.id));
+}
+
 TEST_F(DramTierTest, WhatIsNotCommittedIsNotThere) {
   {
     auto reservation = tier->reserve(spec_of(n(1), kMiB), at(1));
