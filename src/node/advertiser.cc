@@ -60,6 +60,13 @@ bool Advertiser::build(uint64_t removals_seen) {
   if (room > batch.items.size() && retold_.empty()) {
     for (auto& event : tier_.take_events(room - batch.items.size())) batch.items.push_back(item_of(event));
   }
+  // What has gone since it was added may have been removed meanwhile: `removals_seen` of now would vouch for it, and the
+  // directory would tell of a removed block until its drop comes, batches later.
+  for (auto& item : batch.items) {
+    if (item.kind != AdvertKind::add || tier_.contains(item.id)) continue;
+    MP_REACHED("node: added and gone before it was told");
+    item.kind = AdvertKind::drop;
+  }
   if (walking) {
     auto blocks = tier_.inventory(cursor_, std::max<size_t>(1, options_.batch_max - batch.items.size()));
     for (auto& block : blocks) batch.items.push_back({AdvertKind::inventory, tier::DropReason::none, block.id, block.root, block.length, 0});
