@@ -70,29 +70,35 @@ bool Checkers::stored_since(const std::string& key, Time time) const {
   return std::any_of(found->second.begin(), found->second.end(), [&](const Store& store) { return store.window_end >= time; });
 }
 
-const Checkers::Applied* Checkers::applied(ProcessId process, const std::string& key, Time at) const {
-  const Applied* last = nullptr;
-  auto take = [&](const Applied& applied) {
-    if (applied.done <= at && (!last || applied.first > last->first)) last = &applied;
-  };
-  for (auto& id : ids_of(key))
-    if (auto found = removals_.find({process, id}); found != removals_.end()) take(found->second);
-  if (auto found = wipes_.find(process); found != wipes_.end()) take(found->second.second);
-  return last;
+const Checkers::Applied* Checkers::applied(ProcessId process, const BlockId& id, Time at) const {
+  auto found = removals_.find({process, id});
+  return found != removals_.end() && found->second.done <= at ? &found->second : nullptr;
 }
 
-void Checkers::loaded(const std::string& key, ByteSpan bytes, Time start, ProcessId owner) {
+const Checkers::Applied* Checkers::applied(ProcessId process, const std::string& key, Time at) const {
+  // Only the latest generation: who is asked in an older one has not heard, or answers stale.
+  auto* removed = applied(process, ids_of(key).back(), at);
+  auto found = wipes_.find(process);
+  auto* wiped = found != wipes_.end() && found->second.second.done <= at ? &found->second.second : nullptr;
+  return !removed || (wiped && wiped->first > removed->first) ? wiped : removed;
+}
+
+uint32_t Checkers::loaded(const std::string& key, ByteSpan bytes, Time start, ProcessId owner) {
   ++counted_;
   auto version = content_version(key, bytes);
   tell(key, fmt::format("load answers version {} from process {}", version.value_or(~0u), owner.value));
-  if (!version) return violated(fmt::format("WRONG BYTES: a load of {} answered {} bytes that nobody stored under it", key, bytes.size()));
+  if (!version) {
+    violated(fmt::format("WRONG BYTES: a load of {} answered {} bytes that nobody stored under it", key, bytes.size()));
+    return ~0u;
+  }
   auto& attempts = stores_[key];
   if (std::none_of(attempts.begin(), attempts.end(), [&](const Store& store) { return store.version == *version; }))
-    return violated(fmt::format("WRONG BYTES: a load of {} answered version {}, which nobody stored", key, *version));
-  if (owner == kWorldProcess) return;
+    violated(fmt::format("WRONG BYTES: a load of {} answered version {}, which nobody stored", key, *version));
+  if (owner == kWorldProcess) return *version;
   if (auto* gone = applied(owner, key, start); gone && !stored_since(key, gone->begun))
     violated(fmt::format("REMOVED CAME BACK: a load of {} begun at {:.6f} s was served by process {}, which had applied its removal by {:.6f} s; not stored since",
                          key, at(start), owner.value, at(gone->done)));
+  return *version;
 }
 
 void Checkers::found(const std::string& key, uint64_t length, Time start, ProcessId master, ProcessId local) {
@@ -289,7 +295,6 @@ void Checkers::compare(const std::vector<Held>& directory, const std::vector<Hel
     violated(fmt::format("DIRECTORY: {} blocks stand at nodes and not in the directory, such as {} at node {:x}", missing.size(), name(missing[0]), missing[0].node_id));
   if (!extra.empty())
     violated(fmt::format("DIRECTORY: {} blocks stand in the directory and not at the node, such as {} at node {:x}", extra.size(), name(extra[0]), extra[0].node_id));
-  if (missing.empty() && extra.empty()) violated("DIRECTORY: the same block is told twice");
 }
 
 void Checkers::after_quiet(const std::vector<ProcessId>& nodes_alive, const std::vector<ProcessId>& all_alive,
@@ -297,18 +302,20 @@ void Checkers::after_quiet(const std::vector<ProcessId>& nodes_alive, const std:
   for (auto& [key, attempts] : stores_) {
     auto ids = ids_of(key);
     // Whoever lives has told all others who live.
-    const Applied* gone = nullptr;
-    auto take = [&](const Applied& applied) {
-      if (!gone || applied.first > gone->first) gone = &applied;
-    };
+    uint32_t generation = 0;
     for (auto process : all_alive)
-      if (auto* here = applied(process, key, world_.now())) take(*here);
-    if (gone && !stored_since(key, gone->first)) {
+      if (auto found = wipes_.find(process); found != wipes_.end()) generation = std::max(generation, found->second.first);
+    for (uint32_t g = 0; g < ids.size(); ++g) {
+      const Applied* gone = nullptr;
+      for (auto process : all_alive)
+        if (auto* here = applied(process, ids[g], world_.now()); here && (!gone || here->first > gone->first)) gone = here;
+      bool removed = gone && !stored_since(key, gone->first);
+      if (!removed && g >= generation) continue;
       ++counted_;
       for (auto process : nodes_alive)
-        for (auto& id : ids)
-          if (holds(process, id))
-            violated(fmt::format("REMOVED CAME BACK: {} stands at process {}, though removed by {:.6f} s and not stored since", key, process.value, at(gone->done)));
+        if (holds(process, ids[g]))
+          violated(fmt::format("REMOVED CAME BACK: {} of generation {} stands at process {}, though {}", key, g, process.value,
+                               removed ? fmt::format("removed by {:.6f} s and not stored since", at(gone->done)) : fmt::format("generation {} is known", generation)));
     }
     if (removed_ever_.contains(key) || !evictions_told_) continue;
     for (auto& store : attempts) {

@@ -40,8 +40,8 @@ class Checkers {
   using StoreRef = std::pair<std::string, size_t>;
   StoreRef store_starts(const std::string& key, uint32_t version);
   void store_ends(const StoreRef& store, bool ok, Time deadline, ProcessId owner);
-  // A load of `key` that began at `start` answered these bytes from that process.
-  void loaded(const std::string& key, ByteSpan bytes, Time start, ProcessId owner);
+  // A load of `key` that began at `start` answered these bytes from that process. Returns their version, ~0 if none.
+  uint32_t loaded(const std::string& key, ByteSpan bytes, Time start, ProcessId owner);
   // A lookup that began at `start` found `key` with this length, told by that master (and, if it is not the world, by a
   // node in the client's own process).
   void found(const std::string& key, uint64_t length, Time start, ProcessId master, ProcessId local);
@@ -84,6 +84,7 @@ class Checkers {
   void learned_wipe(ProcessId process, uint32_t generation, Time begun, Time done);
   // The last removal of `key` that this process had surely applied before `at`: nothing stored before `begun` is there.
   const Applied* applied(ProcessId process, const std::string& key, Time at) const;
+  const Applied* applied(ProcessId process, const BlockId& id, Time at) const;
   bool stored_since(const std::string& key, Time time) const;
 
   World& world_;

@@ -39,6 +39,7 @@ Cluster::Cluster(uint64_t seed, ClusterOptions options)
   });
   network_.watch([this](const Passing& message) {
     if (message.arrived && message.kind == wire::Kind::join_reply) joined_to_[message.target] = message.source;
+    if (message.kind == wire::Kind::advertise) advertised_last_ = world_.now();
   });
   start_master();
   for (size_t i = 0; i < options_.nodes; ++i) {
@@ -289,7 +290,7 @@ void Cluster::quiesce(Duration limit) {
   }
   auto until = world_.now() + limit;
   auto settled = [&] {
-    if (!running_.empty()) return false;
+    if (!running_.empty() || world_.now() - advertised_last_ < std::chrono::seconds(1)) return false;
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (!joined(i)) return false;
     return true;
@@ -465,8 +466,7 @@ OperationRef ClusterClient::begin_load(std::vector<std::string> keys, const clie
         continue;
       }
       auto landed = ByteSpan((*memory)[i]).first(outcome.length);
-      cluster.checkers_.loaded(operation->keys[i], landed, operation->start, cluster.process_of_owner(outcome.owner, operation->start));
-      block.version = content_version(operation->keys[i], landed).value_or(~0u);
+      block.version = cluster.checkers_.loaded(operation->keys[i], landed, operation->start, cluster.process_of_owner(outcome.owner, operation->start));
     }
     // The memory is the engine's again: whatever is written there later corrupts it.
     cluster.world_.after(std::chrono::seconds(3), kWorldProcess, [cluster = cluster_, memory, hash] {

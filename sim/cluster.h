@@ -202,6 +202,7 @@ class Cluster {
   uint64_t operation_last_ = 0;
   std::set<std::string> flipped_;
   std::map<ProcessId, ProcessId> joined_to_;   // node → the master that answered its last join
+  Time advertised_last_;                 // when the last advertisement left a node: an inventory may be followed by old events
 };
 
 }  // namespace millpond::sim

@@ -10,16 +10,12 @@ namespace millpond::sim {
 namespace {
 uint64_t seed_of(std::string_view key, uint32_t version) { return hash64(as_bytes(key), version); }
 
-// Calls use(offset, word, bytes of it) for the whole content.
-template <typename Use>
-bool each_word(std::string_view key, uint32_t version, uint64_t length, Use use) {
-  Random random(seed_of(key, version));
-  for (uint64_t at = 0; at < length; at += 8) {
-    uint64_t word = at == 0 ? (hash64(as_bytes(key)) << 32 | version) : random.next();
-    if (!use(at, word, std::min<uint64_t>(8, length - at))) return false;
-  }
-  return true;
+// Word `i` of a content. Cheap, since every loaded byte is compared; no word of another place, key or version is the same.
+uint64_t word(uint64_t seed, uint64_t i) {
+  uint64_t x = seed + i * 0x9E3779B97F4A7C15ull;
+  return x ^ (x >> 31);
 }
+uint64_t first_word(std::string_view key, uint32_t version) { return hash64(as_bytes(key)) << 32 | version; }
 }  // namespace
 
 uint64_t content_length(std::string_view key, uint32_t version) {
@@ -32,10 +28,12 @@ uint64_t content_length(std::string_view key, uint32_t version) {
 
 void fill_content(std::string_view key, uint32_t version, MutableByteSpan bytes) {
   MP_CHECK(bytes.size() == content_length(key, version), "{} bytes for {} version {}", bytes.size(), key, version);
-  each_word(key, version, bytes.size(), [&](uint64_t at, uint64_t word, uint64_t count) {
-    std::memcpy(bytes.data() + at, &word, count);
-    return true;
-  });
+  auto seed = seed_of(key, version), first = first_word(key, version);
+  std::memcpy(bytes.data(), &first, 8);
+  for (uint64_t at = 8; at < bytes.size(); at += 8) {
+    auto here = word(seed, at / 8);
+    std::memcpy(bytes.data() + at, &here, std::min<uint64_t>(8, bytes.size() - at));
+  }
 }
 
 std::optional<uint32_t> content_version(std::string_view key, ByteSpan bytes) {
@@ -43,8 +41,18 @@ std::optional<uint32_t> content_version(std::string_view key, ByteSpan bytes) {
   uint32_t version;
   std::memcpy(&version, bytes.data(), sizeof version);
   if (bytes.size() != content_length(key, version)) return std::nullopt;
-  bool same = each_word(key, version, bytes.size(), [&](uint64_t at, uint64_t word, uint64_t count) { return std::memcmp(bytes.data() + at, &word, count) == 0; });
-  if (!same) return std::nullopt;
+  auto seed = seed_of(key, version), first = first_word(key, version);
+  uint64_t different = 0, there;
+  std::memcpy(&there, bytes.data(), 8);
+  different |= there ^ first;
+  uint64_t at = 8;
+  for (; at + 8 <= bytes.size(); at += 8) {
+    std::memcpy(&there, bytes.data() + at, 8);
+    different |= there ^ word(seed, at / 8);
+  }
+  auto last = word(seed, at / 8);
+  if (at < bytes.size() && std::memcmp(bytes.data() + at, &last, bytes.size() - at) != 0) different = 1;
+  if (different) return std::nullopt;
   return version;
 }
 
