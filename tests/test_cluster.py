@@ -26,6 +26,20 @@ def test_what_one_process_puts_another_gets(two_nodes, transports):
         assert got.stdout == value_of(key)
 
 
+def test_pages_of_another_size(cluster):
+    # A reader on the same host places bytes by the owner's page size, which it cannot tell from a list of pages.
+    cluster.start_master()
+    cluster.start_node("--page-size", "256KiB")
+    cluster.joined()
+    for size in [1000, 65_536, 200_000, 262_145, 3_000_001]:
+        value = os.urandom(size)
+        assert cluster.put(f"size {size}", value, "--transports", "shm").returncode == 0
+    for size in [1000, 65_536, 200_000, 262_145, 3_000_001]:
+        by_shm, by_tcp = (cluster.get(f"size {size}", "--transports", way) for way in ("shm", "tcp"))
+        assert by_shm.returncode == 0 and len(by_shm.stdout) == size, by_shm.stderr
+        assert by_shm.stdout == by_tcp.stdout
+
+
 def test_values_of_every_shape(two_nodes):
     for size in [1, 4095, 65_536, 65_537, 3_000_001]:
         value = os.urandom(size)

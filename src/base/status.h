@@ -64,7 +64,7 @@ tl::unexpected<Status> error(Code code, fmt::format_string<Args...> text, Args&&
 #define MP_TRY_(value, expression, n) MP_TRY__(value, expression, n)
 #define MP_TRY__(value, expression, n)                                        \
   auto mp_result_##n = expression;                                            \
-  if (!mp_result_##n) return ::millpond::error(std::move(mp_result_##n).error()); \
+  if (!mp_result_##n) return ::millpond::Failure{std::move(mp_result_##n).error()}; \
   value = *std::move(mp_result_##n)
 // MP_OK(status_expression): return it from this function (Status or Result) unless ok.
 #define MP_OK(...)                                                            \

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "client/settings.h"
 #include "transfer/fake_node.h"
 #include "wire/limits.h"
 
@@ -514,18 +513,6 @@ TEST_F(ClientTest, explain_and_stat_pass_on) {
   EXPECT_EQ(*words, "evicted at node node1, 2.5 s ago");
   auto json = wait<Result<std::string>>(seconds(1), [&](Time by, auto done) { client->stat(by, done); });
   EXPECT_EQ(*json, "{\"nodes\":2}");
-}
-
-TEST(ClientSettings, transports_are_parsed) {
-  Options options;
-  auto section = describe(options);
-  for (auto& setting : section.settings())
-    if (setting.name == "transports") {
-      EXPECT_EQ(setting.get(), "local,shm,tcp");
-      EXPECT_TRUE(setting.set("tcp").ok());
-      EXPECT_EQ(setting.set("rdma").code(), Code::invalid);
-    }
-  EXPECT_FALSE(options.transports.shm);
 }
 
 }  // namespace

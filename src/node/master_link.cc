@@ -226,14 +226,7 @@ void MasterLink::carry_out(std::span<const Removal> records) {
 }
 
 void MasterLink::drop_namespaces(std::span<const uint32_t> namespaces) {
-  uint64_t dropped = 0;
-  uint64_t cursor = 0;
-  do {
-    for (auto& block : shared_.tier->inventory(cursor, 4096)) {
-      if (!namespaces.empty() && std::ranges::find(namespaces, block.id.namespace_id) == namespaces.end()) continue;
-      dropped += shared_.tier->drop(block.id, tier::DropReason::removed);
-    }
-  } while (cursor != 0);
+  uint64_t dropped = shared_.tier->drop_namespaces(namespaces, tier::DropReason::removed);
   log::warn("node {}: no log of removals reaches back to number {}: dropped {} blocks that might have been removed", shared_.name, removals_.last(), dropped);
 }
 

@@ -25,7 +25,7 @@ struct Options {
   Duration master_deadline = std::chrono::seconds(1);      // after one missed deadline the master counts as away
   size_t advertise_batch_max = 1024;           // items in one advertisement
   Duration join_retry = std::chrono::milliseconds(500);
-  size_t removals_kept = 64 << 10;
+  size_t removals_kept = 64 << 10;              // at least as many as the master keeps: it takes a shorter tail for all there were
   bool fault_in_background = true;             // a thread that faults the arena in; the simulator has none
 };
 

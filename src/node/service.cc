@@ -92,7 +92,7 @@ Result<void> DataService::serve_read(const rpc::Request& request, const Answerer
   auto blocks_vector = wire::structs(builder, std::span<const wire::ReadBlock>(blocks));
   auto sums_vector = builder.CreateVector(sums);
   auto pages_vector = builder.CreateVector(pages);
-  reply.body = wire::finish(builder, wire::CreateReadReply(builder, blocks_vector, sums_vector, pages_vector));
+  reply.body = wire::finish(builder, wire::CreateReadReply(builder, blocks_vector, sums_vector, pages_vector, shared_.page_bytes()));
   reply.keep = shared_.shared_from_this();   // the arena stays mapped while it is sent
   (places ? shared_.counters.read_blocks_shm : shared_.counters.read_blocks_tcp).add(found);
   (places ? shared_.counters.read_bytes_shm : shared_.counters.read_bytes_tcp).add(payload);

@@ -168,7 +168,7 @@ Result<void> DataService::serve_reserve(const rpc::Request& request, const Answe
   wire::Builder builder;
   auto answers_vector = wire::structs(builder, std::span<const wire::ReserveAnswer>(answers));
   auto pages_vector = builder.CreateVector(pages);
-  auto reply = wire::CreateReserveReply(builder, answers_vector, pages_vector, generation_of(shared_, read));
+  auto reply = wire::CreateReserveReply(builder, answers_vector, pages_vector, generation_of(shared_, read), shared_.page_bytes());
   responder->answer({.kind = wire::Kind::reserve_reply, .body = wire::finish(builder, reply)});
   return {};
 }

@@ -32,6 +32,7 @@ struct Shared : std::enable_shared_from_this<Shared> {
   // The code a writer is told.
   static Code code_of(Visibility visibility) { return visibility == Visibility::exists ? Code::exists : Code::ok; }
 
+  uint32_t page_bytes() const { return uint32_t(tier->arena().page_size().count); }   // readers on this host cannot tell it from a list of pages
   NodeState state() const;
   std::string state_json() const;
 

@@ -328,6 +328,27 @@ uint32_t DramCore::touch(const BlockId& id, uint32_t length, bool protect, Time 
 bool DramCore::drop(const BlockId& id, DropReason reason) {
   Signal signal(*this);
   Lock lock(mutex_);
+  return drop_locked(id, reason);
+}
+
+uint64_t DramCore::drop_namespaces(std::span<const uint32_t> namespaces, DropReason reason) {
+  constexpr size_t kSlotsAtOnce = 4096;   // then others have the lock: a table of millions takes a while
+  uint64_t dropped = 0;
+  for (size_t at = 0, end = 1; at < end;) {
+    Signal signal(*this);
+    Lock lock(mutex_);
+    end = table_.slots();
+    for (size_t stop = std::min(end, at + kSlotsAtOnce); at < stop; ++at) {
+      const Block& block = table_.at(SlotIndex(uint32_t(at)));
+      if (block.state == BlockState::free) continue;
+      if (!namespaces.empty() && std::ranges::find(namespaces, block.id.namespace_id) == namespaces.end()) continue;
+      dropped += drop_locked(BlockId(block.id), reason);
+    }
+  }
+  return dropped;
+}
+
+bool DramCore::drop_locked(const BlockId& id, DropReason reason) {
   if (SlotIndex writer = table_.writer_of(id); writer != kNoSlot) {
     table_.at(writer).state = BlockState::doomed;   // its writer still copies: the memory is his until he ends
     table_.erase_writer(writer);

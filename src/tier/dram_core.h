@@ -64,6 +64,7 @@ class DramCore {
   std::optional<std::string> key_of(const BlockId& id) const;
   uint32_t touch(const BlockId& id, uint32_t length, bool protect, Time now);
   bool drop(const BlockId& id, DropReason reason);
+  uint64_t drop_namespaces(std::span<const uint32_t> namespaces, DropReason reason);
   void raise_generation(NamespaceId space, uint32_t generation);
   uint32_t generation(NamespaceId space) const;
   bool sweep(size_t blocks_max);
@@ -84,6 +85,7 @@ class DramCore {
   class Signal;   // wakes the reader of events once the lock is gone
   bool wiped(const Block& block) const REQUIRES_LOCK(mutex_);
   SlotIndex find_live(const BlockId& id) const REQUIRES_LOCK(mutex_);   // readable and not wiped
+  bool drop_locked(const BlockId& id, DropReason reason) REQUIRES_LOCK(mutex_);
   void add_event(EventKind kind, DropReason reason, const Block& block) REQUIRES_LOCK(mutex_);
   void release(SlotIndex slot) REQUIRES_LOCK(mutex_);                   // whatever its state: memory and record are free
   void drop_committed(SlotIndex slot, DropReason reason) REQUIRES_LOCK(mutex_);

@@ -116,6 +116,7 @@ bool DramTier::contains(const BlockId& id) const { return state_->core->contains
 std::optional<std::string> DramTier::key_of(const BlockId& id) const { return state_->core->key_of(id); }
 uint32_t DramTier::touch(const BlockId& id, uint32_t length, bool protect, Time now) { return state_->core->touch(id, length, protect, now); }
 bool DramTier::drop(const BlockId& id, DropReason reason) { return state_->core->drop(id, reason); }
+uint64_t DramTier::drop_namespaces(std::span<const uint32_t> namespaces, DropReason reason) { return state_->core->drop_namespaces(namespaces, reason); }
 void DramTier::raise_generation(NamespaceId space, uint32_t generation) { state_->core->raise_generation(space, generation); }
 uint32_t DramTier::generation(NamespaceId space) const { return state_->core->generation(space); }
 bool DramTier::sweep(size_t blocks_max) { return state_->core->sweep(blocks_max); }

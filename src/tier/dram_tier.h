@@ -145,6 +145,9 @@ class DramTier {
 
   // Gone at once, also for loads. Returns false if it was not here. A reservation of this id cannot commit any more.
   bool drop(const BlockId& id, DropReason reason);
+  // All blocks of these namespaces (none named: all) as drop() does, condemned and half-written ones too. Returns how
+  // many could be found. Walks the table: for when no log of removals says which.
+  uint64_t drop_namespaces(std::span<const uint32_t> namespaces, DropReason reason);
   // Blocks of an older generation of this namespace are no longer found; sweep() frees them. O(1).
   void raise_generation(NamespaceId space, uint32_t generation);
   uint32_t generation(NamespaceId space) const;

@@ -69,6 +69,22 @@ TEST_F(DramTierTest, AChainLongerThanTheArenaKeepsItsHead) {
   EXPECT_FALSE(tier->contains(n(kept - 1).hash.id));
 }
 
+// When nobody can say which blocks were removed, none of the namespace may be loaded any more: not a condemned one, not
+// one that was being written.
+TEST_F(DramTierTest, DroppingANamespaceTakesCondemnedAndHalfWrittenBlocksToo) {
+  fill(0, 8);
+  ASSERT_GT(tier->usage().condemned.count, 0u);
+  auto reservation = tier->reserve(spec_of(n(100), kMiB), at(20));
+  ASSERT_TRUE(reservation);
+  uint32_t other = n(0).hash.id.namespace_id + 1;
+  EXPECT_EQ(tier->drop_namespaces(std::vector<uint32_t>{other}, DropReason::removed), 0u);
+  EXPECT_GT(tier->drop_namespaces(std::vector<uint32_t>{n(0).hash.id.namespace_id}, DropReason::removed), 0u);
+  for (int i = 0; i < 8; ++i) EXPECT_FALSE(tier->find(n(i).hash.id, at(21))) << i;
+  std::vector<uint64_t> sums(chunk_count(kMiB));
+  EXPECT_EQ(tier->commit(*std::move(reservation), sums, 1, at(21)).error().code(), Code::stale);
+  EXPECT_EQ(tier->usage().live.count + tier->usage().condemned.count, 0u);
+}
+
 // Who computed a block again wants it: that is a use.
 TEST_F(DramTierTest, StoringWhatIsHereRefreshesIt) {
   fill(0, 5);
