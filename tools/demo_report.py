@@ -188,7 +188,7 @@ def render(results):
 <h2>Hit rate per turn</h2><div class="charts">{charts['hit']}</div>
 <h2>Modelled time to first token per turn</h2>
 <p class="soft">Queue + load + prefill at {results['prefill_speed']:,.0f} tokens/s (an assumption: there is no GPU here). A loaded token counts as
-{size_text(results['model_bytes_per_token'])}, Llama-3.1-8B in bf16, at {results['ttft_load_GBps']:.2f} GB/s, measured over the six runs ({load_against_prefill(results).replace("us ", "µs ")}).</p><div class="charts">{charts['ttft']}</div>
+{size_text(results['model_bytes_per_token'])}, Llama-3.1-8B in bf16, at {results['ttft_load_GBps']:.2f} GB/s, measured: what one core moved and verified in the six runs ({load_against_prefill(results).replace("us ", "µs ")}).</p><div class="charts">{charts['ttft']}</div>
 <h2>What was run</h2><ul>
 <li>Trace: {html.escape(results['trace'])}; real sessions (callanjfox/kv-cache-tester, WEKA, Apache-2.0), chosen by hash. Lengths, times and shared prefixes are real; no text is in it.</li>
 <li>Time: {scale['trace_seconds']:.0f} s of trace in {scale['wall_seconds']:.1f} s, {scale['time_compression']:.0f}× compressed (asked for {scale['speed']:.0f}×). Waits that depend on

@@ -16,7 +16,7 @@ std::string block_key(uint64_t block) { return fmt::format("block/{}", block); }
 Engine::Engine(EngineOptions options, std::unique_ptr<EngineCache> cache) : options_(std::move(options)), cache_(std::move(cache)) {
   MP_CHECK(options_.layers > 0 && options_.block_size.count % (8 * options_.layers) == 0, "block of {} bytes in {} layers",
            options_.block_size.count, options_.layers);
-  MP_CHECK(options_.batch_blocks > 0 && options_.clock, "an engine needs a batch and a clock");
+  MP_CHECK(options_.batch_blocks > 0 && options_.clock && options_.cpu_clock, "an engine needs a batch and clocks");
   memory_.resize(options_.batch_blocks * options_.block_size.count);
   gathered_.resize(options_.block_size.count);
 }
@@ -70,9 +70,10 @@ void Engine::load_prefix(const Turn& turn, const Lookup& found, std::span<const 
       // An earlier turn may have landed the same block in the same slot: a load that did nothing would look right.
       for (MutableByteSpan piece : blocks[i].pieces) std::memset(piece.data(), 0xDB, piece.size());
     }
-    Time start = options_.clock();
+    Time start = options_.clock(), cpu_start = options_.cpu_clock();
     std::vector<LoadAnswer> answers = cache_->load(part, blocks);
     record.load_ns += (options_.clock() - start).count();
+    record.load_cpu_ns += (options_.cpu_clock() - cpu_start).count();
     MP_CHECK(answers.size() == count, "{} answers to {} blocks", answers.size(), count);
     for (size_t i = 0; i < count; ++i) {
       bool right = answers[i].outcome == Outcome::ok && check(turn, keys[done + i], i, answers[i], record, lines);

@@ -36,6 +36,7 @@ struct TurnRecord {
   uint64_t wrong_bytes = 0;
   int64_t lookup_ns = 0;
   int64_t load_ns = 0;             // inside load calls, checks by the pool included, ours not
+  int64_t load_cpu_ns = 0;         // processor time of the engine's process inside those calls
   int64_t store_ns = 0;
 };
 
@@ -47,6 +48,7 @@ struct EngineOptions {
   std::string line_prefix;         // of every line about a load: JSON members, each followed by a comma
   bool want_lines = false;
   std::function<Time()> clock;
+  std::function<Time()> cpu_clock;  // processor time of this process
 };
 
 std::string block_key(uint64_t block);   // "block/42"

@@ -22,7 +22,8 @@ struct EngineTest : testing::Test {
     cache = owned.get();
     int64_t ticks = 0;
     return Engine({.number = number, .block_size = KiB(4), .layers = 4, .batch_blocks = 3, .line_prefix = "\"arm\":\"pool\",",
-                   .want_lines = true, .clock = [ticks]() mutable { return Time{Duration(ticks += 1000)}; }},
+                   .want_lines = true, .clock = [ticks]() mutable { return Time{Duration(ticks += 1000)}; },
+                    .cpu_clock = [ticks]() mutable { return Time{Duration(ticks += 700)}; }},
                   std::move(owned));
   }
   uint32_t add_turn(std::vector<uint64_t> ids) {
@@ -46,6 +47,7 @@ TEST_F(EngineTest, MissesThenHits) {
   EXPECT_EQ(warm.loaded_bytes, 5u * 4096);
   EXPECT_EQ(warm.stores, 1u);
   EXPECT_EQ(warm.load_ns, 2000);
+  EXPECT_EQ(warm.load_cpu_ns, 1400);
   EXPECT_EQ(cache->loads_without_plan, 0u);
 }
 
@@ -109,7 +111,7 @@ TEST_F(EngineTest, ALoadThatMovesNothingIsSeen) {
   };
   auto owned = std::make_unique<Liar>(&blocks);
   Liar* liar = owned.get();
-  Engine engine({.block_size = KiB(4), .layers = 4, .batch_blocks = 3, .clock = [] { return Time{}; }}, std::move(owned));
+  Engine engine({.block_size = KiB(4), .layers = 4, .batch_blocks = 3, .clock = [] { return Time{}; }, .cpu_clock = [] { return Time{}; }}, std::move(owned));
   engine.run(trace, add_turn({1}), lines);
   EXPECT_EQ(engine.run(trace, add_turn({1}), lines).hits, 1u);
   liar->lie = true;

@@ -42,6 +42,7 @@ Summary summarize(const Options& options, const Trace& trace, const ReplayRun& r
     s.stores_failed += r.stores_failed;
     s.lookups_failed += r.lookup_failed;
     s.load_seconds += double(r.load_ns) / 1e9;
+    s.load_cpu_seconds += double(r.load_cpu_ns) / 1e9;
     lookups.push_back(double(r.lookup_ns) / 1e6);
     costs.push_back({.timestamp_ms = double(turn.timestamp_ms),
                      .session = turn.session,
@@ -51,11 +52,12 @@ Summary summarize(const Options& options, const Trace& trace, const ReplayRun& r
   }
   if (s.tokens_total > 0) s.hit_rate = double(s.tokens_not_prefilled) / double(s.tokens_total);
   if (s.load_seconds > 0) s.load_GBps = double(s.loaded_bytes) / s.load_seconds / 1e9;
+  if (s.load_cpu_seconds > 0) s.load_core_GBps = double(s.loaded_bytes) / s.load_cpu_seconds / 1e9;
   s.lookup_ms_p50 = percentile(lookups, 0.50);
   s.lookup_ms_p99 = percentile(lookups, 0.99);
   TtftModel model{.prefill_speed = options.prefill_speed,
                   .bytes_per_token = double(options.model_bytes_per_token.count),
-                  .load_rate = s.load_GBps > 0 ? s.load_GBps * 1e9 : 1};   // nothing loaded: the rate is never used
+                  .load_rate = s.load_core_GBps > 0 ? s.load_core_GBps * 1e9 : 1};   // nothing loaded: the rate is never used
   s.ttft_ms = ttft_ms(costs, model);
   s.ttft_ms_p50 = percentile(s.ttft_ms, 0.50);
   s.ttft_ms_p99 = percentile(s.ttft_ms, 0.99);
@@ -75,8 +77,8 @@ std::string json(const Options& options, const Trace& trace, const ReplayRun& ru
                  s.blocks_loaded, s.blocks_verified, s.wrong_blocks, s.wrong_bytes, s.loaded_bytes);
   fmt::format_to(to, "\"load_misses\": {}, \"blocks_stored\": {}, \"stores_existing\": {}, \"stores_failed\": {}, \"lookups_failed\": {},\n",
                  s.load_misses, s.blocks_stored, s.stores_existing, s.stores_failed, s.lookups_failed);
-  fmt::format_to(to, "\"load_seconds\": {:.6f}, \"load_GBps\": {:.4f}, \"wall_seconds\": {:.3f}, \"trace_seconds\": {:.3f},\n",
-                 s.load_seconds, s.load_GBps, s.wall_seconds, s.trace_seconds);
+  fmt::format_to(to, "\"load_seconds\": {:.6f}, \"load_cpu_seconds\": {:.6f}, \"load_GBps\": {:.4f}, \"load_core_GBps\": {:.4f}, \"wall_seconds\": {:.3f}, \"trace_seconds\": {:.3f},\n",
+                 s.load_seconds, s.load_cpu_seconds, s.load_GBps, s.load_core_GBps, s.wall_seconds, s.trace_seconds);
   fmt::format_to(to, "\"lookup_ms\": {{\"p50\": {:.3f}, \"p99\": {:.3f}}}, \"ttft_ms\": {{\"p50\": {:.1f}, \"p99\": {:.1f}}},\n",
                  s.lookup_ms_p50, s.lookup_ms_p99, s.ttft_ms_p50, s.ttft_ms_p99);
   fmt::format_to(to, "\"prefill_speed\": {}, \"model_bytes_per_token\": {},\n\"per_turn\": [\n", options.prefill_speed,

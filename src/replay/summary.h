@@ -31,6 +31,8 @@ struct Summary {
   uint64_t stores_failed = 0;
   uint64_t lookups_failed = 0;
   double load_seconds = 0;               // in load calls, summed over engines
+  double load_cpu_seconds = 0;           // processor time of the engines in load calls
+  double load_core_GBps = 0;             // loaded_bytes / load_cpu_seconds / 1e9: what one core moves and verifies
   double load_GBps = 0;                  // one engine, while it loads: loaded_bytes / load_seconds / 1e9
   double wall_seconds = 0;
   double trace_seconds = 0;

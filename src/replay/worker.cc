@@ -1,5 +1,6 @@
 #include "replay/worker.h"
 
+#include <ctime>
 #include <dirent.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,6 +16,12 @@
 
 namespace millpond::replay {
 namespace {
+
+Time cpu_time() {
+  timespec spent{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+  return {std::chrono::seconds(spent.tv_sec) + Duration(spent.tv_nsec)};
+}
 
 constexpr uint64_t kTextMax = 1ull << 30;
 
@@ -79,7 +86,8 @@ int serve(int fd, const Options& options, const Trace& trace, uint32_t number, c
                  .batch_blocks = options.batch_blocks,
                  .line_prefix = *members,
                  .want_lines = !options.loads.empty(),
-                 .clock = [] { return Time{std::chrono::steady_clock::now().time_since_epoch()}; }},
+                 .clock = [] { return Time{std::chrono::steady_clock::now().time_since_epoch()}; },
+                 .cpu_clock = cpu_time},
                 std::move(*cache));
   if (!reply(fd, ReplyKind::ready, {}, "")) return 1;
   std::string lines;
