@@ -35,7 +35,7 @@ void RemovalLog::append(RemovalRecord record) {
   }
   while (records_.size() > options_.kept) {
     const RemovalRecord& oldest = records_.front();
-    floor_ = oldest.number;
+    floor_ = std::max(floor_, oldest.number);              // a gap that a merge found may lie above it
     if (oldest.kind == RemovalKind::block) {
       LastNumber* remembered = removed_.find(oldest.id, table_hash(oldest.id));
       if (remembered && remembered->number == oldest.number) removed_.erase(remembered);
@@ -44,7 +44,7 @@ void RemovalLog::append(RemovalRecord record) {
     if (Space* forgotten = space(NamespaceId(oldest.id.namespace_id)))
       forgotten->trimmed = oldest.number;
     else
-      unknown_floor_ = oldest.number;
+      unknown_floor_ = std::max(unknown_floor_, oldest.number);
     records_.pop_front();
   }
 }
@@ -171,7 +171,7 @@ uint64_t RemovalLog::floor_after(size_t more) const {
   size_t total = records_.size() + more;
   if (total <= options_.kept) return floor_;
   size_t trimmed = total - options_.kept;
-  return trimmed <= records_.size() ? records_[trimmed - 1].number : last_;
+  return trimmed <= records_.size() ? std::max(floor_, records_[trimmed - 1].number) : last_;
 }
 
 }  // namespace millpond::master

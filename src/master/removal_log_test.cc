@@ -228,6 +228,33 @@ TEST(RemovalLog, a_gap_between_tails_makes_the_log_short) {
   }
 }
 
+// The same gap, but the log held older removals of b before a's tail pushed them out: that must not hide the gap.
+TEST(RemovalLog, trimming_what_lies_below_a_gap_does_not_close_it) {
+  Node a, b, c;
+  a.kept = b.kept = c.kept = 10;
+  {
+    auto first = log_of(1, 10);
+    for (uint64_t n = 0; n < 5; ++n) first.remove(block(n));
+    b.apply(first.since(0));               // cut off here
+    for (uint64_t n = 5; n < 8; ++n) first.remove(block(n));
+    c.apply(first.since(0));               // and c here
+    for (uint64_t n = 8; n < 100; ++n) first.remove(block(n));
+    a.apply(first.since(0));
+  }
+  b.blocks = {50}, c.blocks = {51};
+  auto second = log_of(2, 10);
+  b.join(second);
+  uint64_t position = b.last;
+  a.join(second);
+  EXPECT_FALSE(second.reaches(position)) << "what b missed is in no log";
+  for (uint64_t n = 200; n < 205; ++n) second.remove(block(n));
+  EXPECT_FALSE(second.reaches(position));
+  EXPECT_GE(second.floor_after(3), c.last);
+  c.join(second);
+  EXPECT_TRUE(c.dropped_all);
+  EXPECT_TRUE(second.touched_beyond_reach(0).empty()) << "cannot be told: all";
+}
+
 TEST(RemovalLog, a_tail_of_nonsense_does_no_harm) {
   auto log = log_of(5, 10);
   EXPECT_FALSE(log.plausible(6ull << 20 | 3));
