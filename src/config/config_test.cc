@@ -198,6 +198,17 @@ TEST(Environment, sets_and_refuses) {
   log::set_sink(nullptr);
 }
 
+TEST(Environment, an_entry_without_a_value_does_no_harm) {
+  char odd[] = "MILLPOND_NODE_MEMORY", set[] = "MILLPOND_NODE_QUEUE_DEPTH=32";
+  char* entries[] = {odd, set, nullptr};   // whoever starts us may pass anything
+  char** former = std::exchange(environ, entries);
+  Options o;
+  auto all = sections(o);
+  EXPECT_TRUE(load_environment(all).ok());
+  environ = former;
+  EXPECT_EQ(o.queue, 32u);
+}
+
 TEST(Print, the_example_file_with_its_marks_taken_away_reads_back) {
   Options o;
   auto all = sections(o);

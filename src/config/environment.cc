@@ -29,7 +29,8 @@ Status load_environment(std::vector<Section>& sections) {
   }
   // An unknown variable is a warning, never an error: Kubernetes names variables after a service called "millpond-node".
   for (char** entry = environ; *entry; ++entry) {
-    std::string name(*entry, std::string_view(*entry).find('='));
+    std::string_view whole(*entry);
+    std::string name(whole.substr(0, whole.find('=')));   // perhaps none: whoever starts us may pass anything
     bool ours = false;
     for (auto& prefix : prefixes) ours |= name.starts_with(prefix);
     for (auto& other : known) ours &= other != name;
