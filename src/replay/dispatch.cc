@@ -17,7 +17,7 @@ bool Dispatch::blocked() const {
 Duration Dispatch::due() const {
   if (speed_ <= 0) return Duration(0);
   double ms = double(trace_.turns[next_].timestamp_ms - trace_.turns[0].timestamp_ms) / speed_;
-  return Duration(int64_t(ms * 1e6));
+  return ms < 9e12 ? Duration(int64_t(ms * 1e6)) : Duration::max();   // beyond 285 years: never
 }
 
 std::optional<uint32_t> Dispatch::next(Duration elapsed) {

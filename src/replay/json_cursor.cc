@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <charconv>
+#include <cmath>
 
 namespace millpond::replay {
 
@@ -65,9 +66,10 @@ bool JsonCursor::string(std::string& value) {
 
 bool JsonCursor::number(double& value) {
   if (!ok()) return false;
-  peek();
+  char first = peek();
+  if (first != '-' && (first < '0' || first > '9')) return fail("expected a number");   // from_chars takes "nan" and "inf"
   auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-  if (error != std::errc()) return fail("expected a number");
+  if (error != std::errc() || !std::isfinite(value)) return fail("expected a number");
   at_ = size_t(end - text_.data());
   return true;
 }

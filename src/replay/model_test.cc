@@ -60,6 +60,15 @@ TEST(Dispatch, NoTurnBeforeItsTime) {
   EXPECT_EQ(dispatch.next(std::chrono::milliseconds(100)), 1u);
 }
 
+TEST(Dispatch, ATurnOfTheFarFutureIsNotDueNow) {
+  Trace trace = two_sessions();
+  trace.turns[1].timestamp_ms = 1'000'000'000'000'000;   // the latest that a trace may say
+  Dispatch dispatch(trace, 3, 1e-6);
+  EXPECT_EQ(dispatch.next(Duration(0)), 0u);
+  EXPECT_EQ(dispatch.next(std::chrono::hours(24 * 365)), std::nullopt);
+  EXPECT_GT(dispatch.wait(std::chrono::hours(24 * 365)), Duration(std::chrono::hours(24 * 365)));
+}
+
 TEST(Dispatch, NextTurnMeetsAnotherEngine) {
   for (uint32_t turn = 0; turn < 10; ++turn)
     EXPECT_NE(engine_of({.session = 4, .turn = turn}, 3), engine_of({.session = 4, .turn = turn + 1}, 3));

@@ -63,6 +63,8 @@ TEST(Trace, SaysWhatIsWrongAndWhere) {
                         Case{row("\"input_length\": -4, \"hash_ids\": []"), "whole number"},
                         Case{row("\"input_length\": 1e30, \"hash_ids\": []"), "whole number"},
                         Case{row("\"input_length\": 99999999999, \"hash_ids\": []"), "the most is"},
+                        Case{"{\"timestamp\": nan, \"input_length\": 5, \"hash_ids\": []}", "expected a number"},
+                        Case{"{\"timestamp\": Infinity, \"input_length\": 5, \"hash_ids\": []}", "expected a number"},
                         Case{row("\"hash_ids\": []"), "input_length"}, Case{row("\"input_length\": 5"), "hash_ids"},
                         Case{"{\"input_length\": 5, \"hash_ids\": [1]}", "timestamp"},
                         Case{good.substr(0, good.size() - 1) + " x\n", "after the end"},
