@@ -1,5 +1,6 @@
 #include "transfer/shm_owner.h"
 
+#include <algorithm>
 #include <deque>
 #include <numeric>
 
@@ -48,6 +49,7 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
  private:
   struct Batch {
     std::vector<uint32_t> positions;
+    std::weak_ptr<rpc::Channel> over;    // the pages are ours while this connection lasts
     std::vector<Code> codes;             // per position; ok: reserved, so far
     std::vector<wire::CommitItem> commit;   // of the reserved ones
     std::vector<uint32_t> committing;    // index into positions, for each of `commit`
@@ -81,9 +83,10 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
   void expired() {
     if (!done_) return;
     MP_REACHED("transfer: shm write expired");
+    size_t late = 0;
     for (auto& outcome : outcomes_)
-      if (outcome.code == Code::unavailable) outcome.code = Code::timed_out;
-    if (auto way = way_.lock()) way->counters.late.add(outcomes_.size());
+      if (outcome.code == Code::unavailable) outcome.code = Code::timed_out, ++late;
+    if (auto way = way_.lock()) way->counters.late.add(late);
     queue_.clear();
     finish();
   }
@@ -106,7 +109,9 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
         builder, wire::CreateReserve(builder, items_[batch->positions.front()].namespace_generation,
                                      wire::structs<wire::StoreItem>(builder, packed.items), builder.CreateVector(packed.keys)));
     auto late = deadline_ > Time::max() - kLateReserve ? Time::max() : deadline_ + kLateReserve;
-    way->channel()->call(std::move(request), late, nullptr, [self = shared_from_this(), batch](Result<rpc::Reply> reply) {
+    auto channel = way->channel();
+    batch->over = channel;
+    channel->call(std::move(request), late, nullptr, [self = shared_from_this(), batch](Result<rpc::Reply> reply) {
       self->reserved(batch, std::move(reply));
     });
   }
@@ -136,7 +141,7 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
       return Status(Code::corrupt, "reserve of {} blocks answered for {}", batch.positions.size(), answers.size());
     batch.generation = (*parsed)->generation();
     for (uint32_t k = 0; k < answers.size(); ++k) {
-      batch.codes[k] = Code(answers[k].code());
+      batch.codes[k] = code_of_peer(answers[k].code());
       if (batch.codes[k] != Code::ok) continue;
       batch.commit.emplace_back(answers[k].handle(), answers[k].generation(), 0, 0, uint8_t(1), uint8_t(0), uint16_t(0));
       batch.committing.push_back(k);
@@ -147,8 +152,14 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
   // Copies slice by slice; each block becomes `abort = 0` in the commit when it is whole.
   void copy(const BatchPtr& batch) {
     auto way = way_.lock();
+    // Without its connection the owner has taken the pages back: they may hold another's block already.
+    if (!way || batch->over.lock() != way->channel()) {
+      MP_REACHED("transfer: connection gone under a copy");
+      std::ranges::replace(batch->codes, Code::ok, Code::unavailable);
+      return settle(batch);
+    }
     uint64_t budget = kSliceBytes;
-    while (way && done_ && batch->copied < batch->committing.size()) {
+    while (done_ && batch->copied < batch->committing.size()) {
       uint32_t k = batch->committing[batch->copied];
       auto& item = items_[batch->positions[k]];
       uint64_t length = total_bytes(item.source);
@@ -173,7 +184,6 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
       batch->target.reset();
       ++batch->copied;
     }
-    if (!way) return settle(batch);
     if (!done_) return abort_all(*way, *batch);
     commit(*way, batch);
   }
@@ -223,7 +233,7 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
     for (size_t c = 0; c < batch->commit.size(); ++c) {
       uint32_t k = batch->committing[c];
       if (batch->codes[k] != Code::ok) continue;          // aborted
-      batch->codes[k] = answered ? Code(answers[c]) : failure;
+      batch->codes[k] = answered ? code_of_peer(answers[c]) : failure;
       if (!way || batch->codes[k] != Code::ok) continue;
       way->counters.blocks_written.add();
       way->counters.bytes_written.add(total_bytes(items_[batch->positions[k]].source));

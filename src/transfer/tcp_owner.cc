@@ -95,7 +95,7 @@ class StoreCall : public std::enable_shared_from_this<StoreCall> {
       auto parsed = wire::parse<wire::StoreReply>(reply->body);
       auto answers = parsed && reply->kind == wire::Kind::store_reply ? wire::span_of((*parsed)->codes()) : std::span<const uint8_t>();
       if (answers.size() == codes.size()) {
-        std::transform(answers.begin(), answers.end(), codes.begin(), [](uint8_t code) { return Code(code); });
+        std::transform(answers.begin(), answers.end(), codes.begin(), code_of_peer);
         generation = (*parsed)->generation();
       } else {
         MP_REACHED("transfer: bad store reply");

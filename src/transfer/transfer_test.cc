@@ -245,6 +245,19 @@ TEST_P(Transfer, an_owner_destroyed_under_a_call_ends_it) {
   EXPECT_EQ(write_code, Code::unavailable);
 }
 
+TEST_P(Transfer, a_code_that_nobody_knows_is_internal) {
+  auto serve = world.peer(address()).serve;
+  world.peer(address()).serve = [serve](wire::Kind kind, const ByteVector& body, const ByteVector& payload) -> std::optional<FakeReply> {
+    if (kind != wire::Kind::store && kind != wire::Kind::commit) return serve(kind, body, payload);
+    wire::Builder builder;
+    auto codes = builder.CreateVector(std::vector<uint8_t>{99});
+    if (kind == wire::Kind::store) return FakeReply{.kind = wire::Kind::store_reply, .body = wire::finish(builder, wire::CreateStoreReply(builder, codes))};
+    return FakeReply{.kind = wire::Kind::commit_reply, .body = wire::finish(builder, wire::CreateCommitReply(builder, codes))};
+  };
+  auto bytes = some_bytes(1'000, 2);
+  EXPECT_EQ(write({item("a", bytes)})[0].code, Code::internal);
+}
+
 TEST_P(Transfer, bad_writes_are_invalid_each_for_itself) {
   auto bytes = some_bytes(100, 1);
   auto no_pieces = item("a", {}), empty_key = item("", bytes), long_key = item(std::string(5'000, 'x'), bytes);
@@ -357,6 +370,53 @@ TEST(ShmWrite, a_reserve_that_is_never_answered_ends_the_connection) {
   EXPECT_EQ(code, Code::timed_out);
   world.run();
   EXPECT_EQ(world.peer("unix:/n").channels, 2);
+}
+
+TEST(ShmWrite, an_owner_destroyed_under_a_copy_does_not_make_it_ok) {
+  FakeWorld world;
+  FakeNode node;
+  Metrics metrics;
+  node.attach(world, "unix:/n");
+  auto owner = shm_owner({"unix:/n"}, world, metrics);
+  auto bytes = some_bytes(12'000'000, 1);   // three slices
+  std::shared_ptr<void> timer;
+  node.before_answer = [&](wire::Kind kind) {   // after the answer to the reserve, and before the second slice
+    if (kind == wire::Kind::reserve) timer = world.after(node.delay, [&] { world.post([&] { owner.reset(); }); });
+  };
+  std::optional<Code> code;
+  owner->write({{.key = key("a"), .key_text = "a", .source = {ByteSpan(bytes)}}}, world.now() + seconds(1), true,
+               [&](auto outcomes) { code = outcomes[0].code; });
+  world.run_until([&] { return code.has_value(); });
+  EXPECT_EQ(code, Code::unavailable);
+  EXPECT_EQ(world.peer("unix:/n").calls[wire::Kind::reserve], 1);
+  EXPECT_FALSE(node.blocks.contains(key("a").id));
+}
+
+TEST(ShmWrite, nothing_is_copied_into_pages_whose_connection_was_hung_up) {
+  FakeWorld world;
+  FakeNode node;
+  Metrics metrics;
+  node.attach(world, "unix:/n");
+  auto serve = world.peer("unix:/n").serve;
+  int reserves = 0;
+  world.peer("unix:/n").serve = [&](wire::Kind kind, const ByteVector& body, const ByteVector& payload) {
+    auto reply = serve(kind, body, payload);
+    if (kind == wire::Kind::reserve && ++reserves == 2) reply->kind = wire::Kind::read_reply;   // cannot be: the writer hangs up
+    return reply;
+  };
+  auto owner = shm_owner({"unix:/n"}, world, metrics);
+  auto large = some_bytes(12'000'000, 1), small = some_bytes(100, 2);
+  std::optional<Code> large_code, small_code;
+  auto write = [&](const char* name, const ByteVector& bytes, std::optional<Code>& code) {
+    owner->write({{.key = key(name), .key_text = name, .source = {ByteSpan(bytes)}}}, world.now() + seconds(1), true,
+                 [&code](auto outcomes) { code = outcomes[0].code; });
+  };
+  write("large", large, large_code);
+  write("small", small, small_code);
+  world.run_until([&] { return large_code && small_code; });
+  EXPECT_EQ(small_code, Code::unavailable);
+  EXPECT_EQ(large_code, Code::unavailable);
+  EXPECT_EQ(world.peer("unix:/n").calls[wire::Kind::commit], 0);
 }
 
 TEST(Connect, shared_memory_that_fails_falls_back_to_tcp_and_is_tried_again) {

@@ -45,6 +45,9 @@ inline Code outcome_of(Code failure) {
   return failure == Code::timed_out || failure == Code::no_space || failure == Code::invalid ? failure : Code::unavailable;
 }
 
+// A code out of a peer's message. One that this release does not know is `internal`.
+inline Code code_of_peer(uint8_t code) { return code <= uint8_t(Code::internal) ? Code(code) : Code::internal; }
+
 // Sends Recheck; each answer is ok, corrupt, miss, or how the call failed.
 void send_recheck(const std::shared_ptr<Way>& way, std::vector<BlockId> ids, Time deadline,
                   std::function<void(std::vector<Code>)> done);
