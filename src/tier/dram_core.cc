@@ -75,6 +75,7 @@ void DramCore::release(SlotIndex slot) {
     case BlockState::condemned:
       condemned_bytes_ -= block.length;
       condemned_footprint_ -= footprint;
+      --condemned_blocks_;
       break;
     case BlockState::reserved:
     case BlockState::doomed:
@@ -117,16 +118,26 @@ bool DramCore::evict_one(Time now) {
   --blocks_;
   condemned_bytes_ += block.length;
   condemned_footprint_ += footprint;
+  ++condemned_blocks_;
   condemned_.push_back({*victim, block.generation});
+  // What is stored again or removed leaves its entry behind; where memory never runs short nothing else takes it out.
+  if (condemned_.size() > 2 * condemned_blocks_ + 64) {
+    MP_REACHED("tier: condemned queue tidied");
+    std::erase_if(condemned_, [this](const Condemned& entry) REQUIRES_LOCK(mutex_) { return !still_condemned(entry); });
+  }
   return true;
+}
+
+bool DramCore::still_condemned(const Condemned& entry) const {
+  const Block& block = table_.at(entry.slot);
+  return block.state == BlockState::condemned && block.generation == entry.generation;
 }
 
 bool DramCore::release_condemned() {
   while (!condemned_.empty()) {
     Condemned oldest = condemned_.front();
     condemned_.pop_front();
-    const Block& block = table_.at(oldest.slot);
-    if (block.state != BlockState::condemned || block.generation != oldest.generation) continue;
+    if (!still_condemned(oldest)) continue;
     release(oldest.slot);
     return true;
   }
@@ -474,6 +485,11 @@ DramUsage DramCore::usage() const {
   MP_CHECK(sum == usage.capacity.count, "live {} + condemned {} + reserved {} + free {} + overhead {} != capacity {}", live_bytes_, condemned_bytes_,
            reserved_bytes_, usage.free.count, usage.overhead.count, usage.capacity.count);
   return usage;
+}
+
+size_t DramCore::condemned_queued() const {
+  Lock lock(mutex_);
+  return condemned_.size();
 }
 
 Duration DramCore::victim_age(Time now) const {

@@ -75,6 +75,7 @@ class DramCore {
   void on_events(std::function<void()> wake);
   std::vector<BlockInfo> inventory(uint64_t& cursor, size_t max) const;
   DramUsage usage() const;
+  size_t condemned_queued() const;       // entries of the queue, for tests
   Duration victim_age(Time now) const;
 
   memory::Arena& arena() const { return *arena_; }
@@ -82,6 +83,10 @@ class DramCore {
   std::vector<Span> pieces(std::span<const uint32_t> pages, uint32_t offset, uint64_t length) const;
 
  private:
+  struct Condemned {
+    SlotIndex slot;
+    uint64_t generation;                 // another one now: released by other means meanwhile
+  };
   class Signal;   // wakes the reader of events once the lock is gone
   bool wiped(const Block& block) const REQUIRES_LOCK(mutex_);
   SlotIndex find_live(const BlockId& id) const REQUIRES_LOCK(mutex_);   // readable and not wiped
@@ -93,6 +98,7 @@ class DramCore {
   bool make_room(const BlockSpec& spec, uint32_t header_slots, Time now, Place& place) REQUIRES_LOCK(mutex_);
   bool evict_one(Time now) REQUIRES_LOCK(mutex_);
   bool release_condemned() REQUIRES_LOCK(mutex_);
+  bool still_condemned(const Condemned& entry) const REQUIRES_LOCK(mutex_);
   uint64_t next_generation() REQUIRES_LOCK(mutex_);
 
   const DramTier::Options options_;
@@ -107,15 +113,12 @@ class DramCore {
   Protection protection_ GUARDED_BY(mutex_);
   EventLog events_ GUARDED_BY(mutex_);
   const std::unique_ptr<EvictionPolicy> policy_;   // its state: under mutex_
-  struct Condemned {
-    SlotIndex slot;
-    uint64_t generation;                 // another one now: released by other means meanwhile
-  };
-  std::deque<Condemned> condemned_ GUARDED_BY(mutex_);   // oldest at the front
+  std::deque<Condemned> condemned_ GUARDED_BY(mutex_);   // oldest at the front; at most about twice as many as are condemned
   boost::unordered_flat_map<uint32_t, uint32_t> generations_ GUARDED_BY(mutex_);
   uint64_t last_generation_ GUARDED_BY(mutex_);
   uint64_t live_bytes_ GUARDED_BY(mutex_) = 0;
   uint64_t condemned_bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t condemned_blocks_ GUARDED_BY(mutex_) = 0;
   uint64_t reserved_bytes_ GUARDED_BY(mutex_) = 0;
   uint64_t condemned_footprint_ GUARDED_BY(mutex_) = 0;
   uint64_t reserved_footprint_ GUARDED_BY(mutex_) = 0;
