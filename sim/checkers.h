@@ -67,6 +67,7 @@ class Checkers {
   void after_quiet(const std::vector<ProcessId>& nodes_alive, const std::vector<ProcessId>& all_alive,
                    const std::function<bool(ProcessId, const BlockId&)>& holds);
 
+  uint32_t generation() const { return generation_max_; }      // the latest that any message named
   std::vector<BlockId> ids_of(const std::string& key) const;   // in every generation so far
   const std::map<std::string, std::vector<Store>>& stores() const { return stores_; }
   uint64_t counted() const { return counted_; }         // how many statements were checked

@@ -226,7 +226,8 @@ double Cluster::master_metric(const std::string& name) const { return value_of(m
 std::vector<std::string> Cluster::keys_at(size_t i) {
   std::vector<std::string> keys;
   for (auto& block : inventory_of(node(i)))
-    if (auto key = node(i).dram().key_of(block.id)) keys.push_back(*key);
+    if (block.namespace_generation < checkers_.generation()) continue;
+    else if (auto key = node(i).dram().key_of(block.id)) keys.push_back(*key);
   std::sort(keys.begin(), keys.end());
   return keys;
 }

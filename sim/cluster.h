@@ -129,7 +129,8 @@ class Cluster {
   std::string node_name(size_t i) const;
   double node_metric(size_t i, const std::string& name) const;    // with labels, as Metrics::values() names it; 0 if unknown
   double master_metric(const std::string& name) const;
-  // Blocks of this node now, by key; keys that nobody stored through this cluster are left out.
+  // Blocks of this node now, by key, of the latest generation that anybody has named: a node that was cut off holds
+  // older ones on, which no client that knows better asks for.
   std::vector<std::string> keys_at(size_t i);
   bool holds(size_t i, const std::string& key);
 

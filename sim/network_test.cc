@@ -21,7 +21,6 @@ ByteVector bytes_of(std::string_view text) {
 // Answers with the request's message, and with its payload doubled if it has one; "never" is not answered in time.
 class Echo : public rpc::Service {
  public:
-  explicit Echo(rpc::Runtime& runtime) : runtime_(runtime) {}
   Result<rpc::Landing> land(const rpc::Request& request) override {
     if (as_text(request.body) == "no landing") return error(Code::no_space, "nothing free");
     auto memory = std::make_shared<ByteVector>(request.payload_bytes);
@@ -46,9 +45,6 @@ class Echo : public rpc::Service {
   int served = 0;
   int connections_closed = 0;
   std::vector<std::shared_ptr<rpc::Responder>> held;
-
- private:
-  rpc::Runtime& runtime_;
 };
 
 struct Pair {
@@ -58,8 +54,7 @@ struct Pair {
         server_process(world.start_process(HostId(1))),
         client_process(world.start_process(HostId(2))),
         server(world, network, server_process, server_identity),
-        client(world, network, client_process, client_identity),
-        echo(server) {
+        client(world, network, client_process, client_identity) {
     address = *server.listen({.address = "127.0.0.1:0"}, &echo);
   }
   // Calls and waits; the answer's code, and how long it took.

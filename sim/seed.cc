@@ -166,7 +166,7 @@ SeedResult run_seed(uint64_t seed, const std::string& follow) {
   WorkloadOptions agents;
   agents.agents = 2 + random.below(8);
   agents.turns = 60 + random.below(120);
-  if (random.chance(0.3)) agents.remove = 0;
+  agents.remove = one_of(random, {0.0, 0.03, 0.03, 0.3});
   if (random.chance(0.5)) agents.remove_all = 0;
   if (random.chance(0.5)) agents.other_bytes = 0;
   Workload workload(cluster, agents, random.next());

@@ -22,6 +22,8 @@ void Workload::start() {
 void Workload::after(Duration delay, std::function<void()> task) { cluster_.world().after(delay, kWorldProcess, std::move(task)); }
 
 void Workload::new_session(Agent& agent) {
+  for (auto& key : agent.chain)
+    if (key.starts_with("session")) retired_.push_back(key);
   agent.session = ++sessions_;
   agent.chain.clear();
   auto prompt = random_.below(prompts_.size());
@@ -55,13 +57,28 @@ void Workload::turn(size_t i) {
     ++result_.operations, ++result_.removals;
     cluster_.client(client).begin_remove_all(Duration(0));
   } else if (random_.chance(options_.remove)) {
-    // Any few keys of this chain, at once: prompts of others among them.
-    std::vector<std::string> keys;
-    for (size_t n = 1 + random_.below(3); n > 0; --n) keys.push_back(agent.chain[random_.below(agent.chain.size())]);
-    ++result_.operations, ++result_.removals;
-    cluster_.client(client).begin_remove(std::move(keys), Duration(0));
+    remove(i, client);
   }
   look_up(i, client);
+}
+
+// A few keys of this chain, which will be stored again, prompts of others among them; or of a session that ended: then
+// nobody stores them again, and whoever finds one later has found a removed block.
+void Workload::remove(size_t i, size_t client) {
+  std::vector<std::string> keys;
+  auto& chain = agents_[i].chain;
+  bool retired = !retired_.empty() && random_.chance(0.6);
+  for (size_t n = 1 + random_.below(3); n > 0; --n) keys.push_back(retired ? retired_[random_.below(retired_.size())] : chain[random_.below(chain.size())]);
+  ++result_.operations, ++result_.removals;
+  cluster_.client(client).begin_remove(keys, Duration(0), [this, keys](const Operation&) {
+    for (int n = 0; n < 4; ++n)
+      after(Duration(random_.below(n == 0 ? 1'000'000 : 1'500'000'000)), [this, keys] {
+        size_t reader;
+        if (!pick_client(reader)) return;
+        ++result_.operations;
+        cluster_.client(reader).begin_lookup(keys, /*each=*/true, Duration(0));
+      });
+  });
 }
 
 void Workload::look_up(size_t i, size_t client) {

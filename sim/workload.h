@@ -43,6 +43,7 @@ class Workload {
   void store_rest(size_t agent, size_t client, size_t from);
   void finish_turn(size_t agent);
   void new_session(Agent& agent);
+  void remove(size_t agent, size_t client);
   bool pick_client(size_t& client);
   void after(Duration delay, std::function<void()> task);
 
@@ -50,6 +51,7 @@ class Workload {
   WorkloadOptions options_;
   Random random_;
   std::vector<Agent> agents_;
+  std::vector<std::string> retired_;     // of sessions that ended: nobody stores these again
   std::vector<size_t> prompts_;          // lengths of the shared system prompts
   size_t turns_left_;
   size_t agents_active_ = 0;
