@@ -15,7 +15,7 @@ namespace millpond::node {
 class Reservations {
  public:
   struct Options {
-    Bytes bytes_max;                     // a quarter of the arena: four writers that hang cannot stop the rest
+    Bytes bytes_max;                     // a quarter of the arena: three writers that hang cannot stop the rest
     size_t count_max = 4096;
   };
   explicit Reservations(Options options) : options_(options) {}

@@ -1,5 +1,6 @@
 // Waits on one thread for what a callback brings on another.
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -8,6 +9,11 @@
 #include "base/mutex.h"
 
 namespace millpond {
+
+// A caller's deadline in nanoseconds: a day at most, the largest in milliseconds have no room there.
+inline std::chrono::nanoseconds bounded(std::chrono::milliseconds asked) {
+  return std::min<std::chrono::milliseconds>(asked, std::chrono::hours(24));
+}
 
 template <typename T>
 class Answer {

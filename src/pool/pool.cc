@@ -29,7 +29,6 @@ using std::chrono::nanoseconds;
 // Below us every call ends by its deadline; a call that touches no memory of the caller returns so much later anyhow.
 constexpr nanoseconds kGrace = Milliseconds(250);
 constexpr nanoseconds kOpenPause = Milliseconds(50);
-constexpr nanoseconds kDeadlineMax = std::chrono::hours(24);
 const char* const kTiers[] = {"dram", "ssd"};
 
 [[noreturn]] void throw_error(Code code, std::string message) { throw Error{Outcome(code), std::move(message)}; }
@@ -75,7 +74,7 @@ struct Pool::State {
   std::unique_ptr<client::Client> client;
 
   nanoseconds limit(Deadline asked, nanoseconds normal) const {
-    return asked.count() <= 0 ? normal : std::min<nanoseconds>(asked, kDeadlineMax);
+    return asked.count() <= 0 ? normal : bounded(asked);
   }
 
   // Waits for a call that touches no memory of the caller.
@@ -104,7 +103,7 @@ struct Pool::State {
   // The master must answer once before there is a pool: a wrong address is told at once, not as a thousand misses.
   void reach_master(const PoolOptions& options) {
     auto start = runtime->now();
-    nanoseconds limit = options.open_deadline;
+    nanoseconds limit = bounded(options.open_deadline);
     Status last;
     for (auto left = limit; left > left.zero(); left = limit - (runtime->now() - start)) {
       last = ask<Status>(left, Status(Code::timed_out, "no answer"), [&](Time by, auto done) { client->open(by, std::move(done)); });
@@ -163,7 +162,7 @@ std::unique_ptr<Pool> Pool::open(PoolOptions options) {
   }
   state.client = std::make_unique<client::Client>(std::move(settings), *state.runtime, state.metrics, std::move(local), local_id);
   state.reach_master(options);
-  if (embedded) state.wait_for_join(options.open_deadline);
+  if (embedded) state.wait_for_join(bounded(options.open_deadline));
   return pool;
 }
 

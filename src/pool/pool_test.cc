@@ -41,6 +41,11 @@ TEST(Pool, outcomes_have_names) {
   EXPECT_STREQ(name(Outcome::no_space), "no_space");
 }
 
+TEST(Deadline, the_largest_of_all_is_a_day_not_the_past) {
+  EXPECT_EQ(bounded(std::chrono::milliseconds::max()), std::chrono::hours(24));
+  EXPECT_EQ(bounded(std::chrono::milliseconds(7)), std::chrono::milliseconds(7));
+}
+
 TEST(Answer, arrives_from_another_thread_or_not_at_all) {
   Answer<int> answer;
   std::thread other([done = answer.callback()] { done(7); });
