@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <memory>
 #include <tuple>
@@ -57,6 +58,7 @@ class NativePool {
   auto run(Call call) {
     auto pool = pool_;
     if (!pool) throw nb::value_error("this pool is closed");
+    if (forked()) throw nb::value_error("this pool was opened before os.fork(), in the parent process; open one in the child");
     nb::gil_scoped_release release;
     auto answer = call(*pool);
     pool.reset();
@@ -66,6 +68,7 @@ class NativePool {
  public:
   explicit NativePool(PoolOptions options) {
     nb::gil_scoped_release release;
+    opened_by_ = getpid();
     pool_ = Pool::open(std::move(options));
   }
   ~NativePool() { close(); }
@@ -74,6 +77,10 @@ class NativePool {
   void close() {
     auto pool = std::move(pool_);
     pool_.reset();
+    if (pool && forked()) {              // its threads are the parent's, to be waited for in vain; so is its socket
+      new std::shared_ptr<Pool>(std::move(pool));
+      return;
+    }
     nb::gil_scoped_release release;
     pool.reset();
   }
@@ -155,7 +162,9 @@ class NativePool {
   }
 
  private:
+  bool forked() const { return getpid() != opened_by_; }
   std::shared_ptr<Pool> pool_;           // with the GIL
+  pid_t opened_by_ = 0;
 };
 
 }  // namespace

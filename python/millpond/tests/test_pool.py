@@ -258,6 +258,31 @@ def test_closing_while_others_call(one):
     assert ended == ["this pool is closed"] * 3
 
 
+def test_a_child_after_fork_ends_and_leaves_the_pool_to_its_parent(one):
+    script = '''
+import os, sys, millpond
+pool = millpond.Pool(sys.argv[1], memory=16 << 20)
+pool.put("k", b"x")
+child = os.fork()
+if child == 0:
+    try:
+        pool.get("k")
+    except ValueError as e:
+        assert "fork" in str(e), e
+        pool.close()
+        sys.exit(7)
+    sys.exit(1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+child = os.fork()
+if child == 0:
+    sys.exit(7)  # not closed: ends with the interpreter
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert pool.get("k") == b"x"
+'''
+    ended = subprocess.run([sys.executable, "-c", script, one.master], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_buffers_are_let_go(one):
     with one.pool() as pool:
         data = bytearray(b"x" * 100)
