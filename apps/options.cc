@@ -1,7 +1,5 @@
 #include "options.h"
 
-#include <cstdlib>
-
 #include "admin/settings.h"
 #include "master/settings.h"
 #include "measure/settings.h"
@@ -33,8 +31,6 @@ config::Section describe(PoolOptions& pool, Duration& deadline) {
 
 Options::Options() {
   pool.open_deadline = std::chrono::seconds(2);   // a person waits
-  // The name that engines know too (pool.h), so that one variable serves all processes of a cluster.
-  if (const char* key = std::getenv("MILLPOND_CLUSTER_KEY")) rpc.identity.cluster_key = key;
   tables.push_back(master::describe(master));
   admin::describe(master_admin, tables.back());
   tables.push_back(node::describe(node));

@@ -198,6 +198,20 @@ TEST(Environment, sets_and_refuses) {
   log::set_sink(nullptr);
 }
 
+TEST(Environment, a_second_variable_goes_over_the_file_and_under_the_first) {
+  Options o;
+  auto all = sections(o);
+  all[1].settings()[0].variable = "MILLPOND_KEY";
+  setenv("MILLPOND_KEY", "second", 1);
+  EXPECT_TRUE(load_toml_text("[cluster]\nkey = \"file\"\n", "t", all).ok());
+  EXPECT_TRUE(load_environment(all).ok());
+  EXPECT_EQ(o.key, "second");
+  setenv("MILLPOND_CLUSTER_KEY", "first", 1);
+  EXPECT_TRUE(load_environment(all).ok());
+  EXPECT_EQ(o.key, "first");
+  for (auto* name : {"MILLPOND_KEY", "MILLPOND_CLUSTER_KEY"}) unsetenv(name);
+}
+
 TEST(Environment, an_entry_without_a_value_does_no_harm) {
   char odd[] = "MILLPOND_NODE_MEMORY", set[] = "MILLPOND_NODE_QUEUE_DEPTH=32";
   char* entries[] = {odd, set, nullptr};   // whoever starts us may pass anything

@@ -21,10 +21,12 @@ Status load_environment(std::vector<Section>& sections) {
     prefixes.push_back(variable(section, {}));
     for (auto& setting : section.settings()) {
       known.push_back(variable(section, setting));
-      const char* value = std::getenv(known.back().c_str());
+      std::string heard = known.back();
+      const char* value = std::getenv(heard.c_str());
+      if (!value && !setting.variable.empty()) heard = setting.variable, value = std::getenv(heard.c_str());
       if (!value) continue;
       if (Status status = setting.set(value); !status.ok())
-        return Status(Code::invalid, "environment variable {}: {}", known.back(), status.message());
+        return Status(Code::invalid, "environment variable {}: {}", heard, status.message());
     }
   }
   // An unknown variable is a warning, never an error: Kubernetes names variables after a service called "millpond-node".

@@ -3,7 +3,6 @@
 #include <charconv>
 
 namespace millpond::config {
-namespace {
 
 // Exact, so that what is printed can be read back.
 std::string exact_text(Bytes bytes) {
@@ -13,6 +12,10 @@ std::string exact_text(Bytes bytes) {
   while (count != 0 && count % 1024 == 0 && unit < 4) count /= 1024, ++unit;
   return fmt::format("{} {}", count, kUnits[unit]);
 }
+
+namespace {
+
+using config::exact_text;
 std::string exact_text(Duration duration) { return text(duration); }
 std::string exact_text(size_t number) { return fmt::format("{}", number); }
 std::string exact_text(double number) { return fmt::format("{}", number); }

@@ -26,6 +26,7 @@ struct Setting {
   std::string range_text;                // "8 MiB … 16 TiB"; empty: any
   std::string about;                     // one sentence
   bool secret = false;                   // shown as "(set)"
+  std::string variable;                  // a second environment variable, heard when MILLPOND_<SECTION>_<NAME> is absent
   std::function<Status(std::string_view)> set;   // parses, checks the range, writes the field; invalid says what is wrong and what is allowed
   std::function<std::string()> get;
 };
@@ -63,7 +64,7 @@ class Section {
 // or key names the nearest known one; a value out of range says the range. All or nothing is not promised.
 Status load_toml(const std::string& path, std::vector<Section>& sections);
 Status load_toml_text(std::string_view text, std::string_view origin, std::vector<Section>& sections);
-// MILLPOND_<SECTION>_<NAME>.
+// MILLPOND_<SECTION>_<NAME>, else Setting::variable.
 Status load_environment(std::vector<Section>& sections);
 
 std::string example_toml(const std::vector<Section>& sections);   // millpond.toml: every setting, commented out, with its sentence
@@ -75,6 +76,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
 // "64GiB", "1.5 MB", "4096"; "250ms", "1s", "2 min". invalid: says which forms are allowed.
 Result<Bytes> parse_bytes(std::string_view text);
 Result<Duration> parse_duration(std::string_view text);
+std::string exact_text(Bytes bytes);                                // "64 KiB", "100000 B": reads back as it was
 std::string text(Duration duration);                                // "250 ms"
 
 }  // namespace millpond::config

@@ -70,6 +70,11 @@ TEST(BenchSettings, lists_are_read_and_refused) {
   EXPECT_EQ(o.transports, (std::vector<std::string>{"tcp", "shm"}));
   EXPECT_EQ(o.blocks, (std::vector<Bytes>{KiB(4), Bytes{1'000'000}}));
   EXPECT_EQ(o.concurrency, (std::vector<size_t>{1, 16}));
+  for (auto& setting : section.settings()) {   // what is shown can be read back
+    std::string shown = setting.get();
+    EXPECT_TRUE(setting.set(shown).ok()) << shown;
+  }
+  EXPECT_EQ(o.blocks, (std::vector<Bytes>{KiB(4), Bytes{1'000'000}}));
   struct { const char* name; const char* text; const char* says; } table[] = {
       {"transports", "rdma", "\"rdma\""}, {"transports", "", "empty"}, {"blocks", "2 elephants", "2 elephants"}, {"blocks", "2GiB", "1 GiB"},
       {"concurrency", "0", "1 … 256"}, {"concurrency", "1;2", "1;2"}, {"concurrency", "", "empty"}};

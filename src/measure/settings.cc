@@ -52,7 +52,7 @@ config::Section describe(Options& o) {
         if (list.empty()) return Status(Code::invalid, "empty: name at least one size, like 64KiB,2MiB");
         return o.blocks = std::move(list), Status();
       },
-      [&o] { return join(o.blocks, [](Bytes size) { return text(size); }); });
+      [&o] { return join(o.blocks, [](Bytes size) { return config::exact_text(size); }); });
   s.add_parsed(
       "concurrency", "list of integers", "Threads that call at once, 1 … 256 each.",
       [&o](std::string_view text) {

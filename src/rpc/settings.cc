@@ -10,6 +10,7 @@ config::Section describe(AsioRuntime::Options& o) {
   s.add("cluster_id", o.identity.cluster_id, "Processes talk to each other only if this is the same.");
   s.add_secret("cluster_key", o.identity.cluster_key,
                "Secret that every process of the cluster proves in Hello (openssl rand -hex 32); without one daemons serve loopback only.");
+  s.settings().back().variable = "MILLPOND_CLUSTER_KEY";   // the name that engines know (pool.h): one for all processes of a cluster
   s.add("tenant", o.identity.tenant, "Whose blocks this process stores and finds.");
   s.add("connect_timeout", o.connect_timeout, "How long a connection may take to open.", {milliseconds(1), minutes(1)});
   s.add("hello_timeout", o.hello_timeout, "How long Hello may take, on both ends.", {milliseconds(10), minutes(1)});
