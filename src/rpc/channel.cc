@@ -158,7 +158,7 @@ void ChannelState::give_up(Status reason) {
   }
   phase_ = Phase::idle;
   hello_.reset();
-  backoff_ = std::clamp(backoff_ * 2, core_->options.backoff_min, core_->options.backoff_max);
+  backoff_ = std::min(std::max(backoff_ * 2, core_->options.backoff_min), core_->options.backoff_max);
   retry_at_ = Loop::now() + backoff_;
   core_->log_refusal(fmt::format("cannot talk to {}", peer_.address), reason);
   failed_ = reason;

@@ -30,9 +30,10 @@ Status make_directories(const std::filesystem::path& directory) {
 bool somebody_answers(const Endpoint& endpoint) {
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   int failed = connect(fd, reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.size);
-  bool answers = !failed || errno == EAGAIN;   // EAGAIN: listens, with a full queue
-  ::close(fd);
-  return answers;
+  // Anything else (a full queue, another user's socket, no descriptor left to ask with) does not prove it dead.
+  bool dead = fd >= 0 && failed && (errno == ECONNREFUSED || errno == ENOENT);
+  if (fd >= 0) ::close(fd);
+  return !dead;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -363,6 +364,13 @@ TEST(Runtime, AStaleSocketFileIsReplacedALiveOneIsNot) {
   ASSERT_EQ(stat(path.c_str(), &file), 0);
   EXPECT_EQ(file.st_mode & 0777, 0600u);
   EXPECT_THAT(other.runtime->listen({.address = "unix:" + path}, &other.service).error().message(), HasSubstr("another process listens"));
+  rlimit former;
+  getrlimit(RLIMIT_NOFILE, &former);
+  rlimit none{.rlim_cur = 3, .rlim_max = former.rlim_max};   // nothing left to ask the socket with: it may be alive
+  setrlimit(RLIMIT_NOFILE, &none);
+  EXPECT_FALSE(other.runtime->listen({.address = "unix:" + path}, &other.service).has_value());
+  setrlimit(RLIMIT_NOFILE, &former);
+  EXPECT_EQ(stat(path.c_str(), &file), 0);
   one.runtime.reset();
   EXPECT_NE(stat(path.c_str(), &file), 0);      // a clean end leaves nothing
   close(open(path.c_str(), O_CREAT | O_WRONLY, 0600));
