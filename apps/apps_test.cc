@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "ask_loop.h"
 #include "command_line.h"
 #include "help.h"
 #include "stat_table.h"
@@ -68,6 +69,15 @@ TEST_F(CommandLine, flags_arguments_and_exit_status) {
   EXPECT_EQ(memory, MiB(16)) << "the last one wins";
 }
 
+TEST_F(CommandLine, brackets_are_part_of_a_value) {
+  EXPECT_EQ(go({"get", "[a,b]", "[]", "--tenant", "[x,y]", "--master=[::1]"}), kMiss);
+  EXPECT_THAT(keys, ElementsAre("[a,b]", "[]"));
+  EXPECT_EQ(tenant, "[x,y]");
+  EXPECT_EQ(other_master, "[::1]");
+  EXPECT_EQ(go({"get", "k", "--output", "[out]"}), kMiss);
+  EXPECT_EQ(output, "[out]");
+}
+
 TEST_F(CommandLine, what_is_wrong_is_said_and_nothing_runs) {
   struct { std::vector<const char*> words; const char* says; } table[] = {
       {{"nodes"}, "did you mean node?"},           {{"node", "--memroy", "64MiB"}, "did you mean --memory?"}, {{"node", "--memory"}, "--memory"},
@@ -105,6 +115,17 @@ TEST_F(CommandLine, help_shows_each_flag_with_default_and_range) {
   for (auto* word : {"--help", "help", "-h"}) EXPECT_EQ(go({word}, &out), kOk);
   EXPECT_THAT(out, AllOf(HasSubstr("node"), HasSubstr("Runs a node."), HasSubstr("Exit status")));
   EXPECT_EQ(runs, 0);
+}
+
+TEST(AskLoop, answers_or_gives_up_and_then_never_asks) {
+  std::vector<std::function<void()>> stuck;
+  bool ran = false;
+  auto question = [&] { return ran = true, std::string("42"); };
+  auto late = ask_loop([&](auto task) { stuck.push_back(std::move(task)); }, question, std::chrono::milliseconds(0));
+  EXPECT_EQ(late.error().code(), Code::timed_out);
+  for (auto& task : stuck) task();         // the loop goes on, after whatever it was asked about has ended
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(*ask_loop([](auto task) { task(); }, question), "42");
 }
 
 TEST(StatTable, shows_nodes_and_passes_over_what_it_does_not_know) {

@@ -39,6 +39,11 @@ Status load_settings(std::string file, std::vector<config::Section>& tables, con
   return Status();
 }
 
+// CLI11 takes a word in brackets apart at its commas: `rm "[a,b]"` would remove a and b. A mark in front keeps it whole.
+constexpr char kMark = 1;
+std::string guarded(std::string word) { return word.starts_with('[') || word.starts_with(kMark) ? kMark + std::move(word) : word; }
+std::string bare(std::string word) { return word.starts_with(kMark) ? word.substr(1) : word; }
+
 int run_one(const Command& command, std::vector<config::Section>& tables, int argc, const char* const* argv) {
   CLI::App app;
   app.set_help_flag();
@@ -62,13 +67,17 @@ int run_one(const Command& command, std::vector<config::Section>& tables, int ar
     auto& slot = setting_values[flag];
     slot.first = setting;
     known.push_back(flag);
-    app.add_option(flag, slot.second)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    app.add_option(flag, slot.second)->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
   std::vector<std::string> positionals;
   app.add_option("arguments", positionals);
 
+  std::vector<std::string> words;
+  std::vector<const char*> raw;
+  for (int i = 0; i < argc; ++i) words.push_back(guarded(argv[i]));
+  for (auto& word : words) raw.push_back(word.c_str());
   try {
-    app.parse(argc, argv);
+    app.parse(argc, raw.data());
   } catch (const CLI::ParseError& e) {
     return usage_error(e.what(), command.name);
   }
@@ -76,6 +85,7 @@ int run_one(const Command& command, std::vector<config::Section>& tables, int ar
   for (auto& extra : app.remaining())
     if (extra.size() > 1 && extra[0] == '-' && extra != "--") return usage_error(fmt::format("unknown flag {}{}", extra, did_you_mean(extra.substr(0, extra.find('=')), known)), command.name);
 
+  for (auto& word : positionals) word = bare(word);
   size_t at = 0;
   for (auto& argument : command.arguments) {
     size_t left = positionals.size() - at;
@@ -88,10 +98,10 @@ int run_one(const Command& command, std::vector<config::Section>& tables, int ar
 
   std::vector<Given> given;
   for (auto& [flag, slot] : setting_values)
-    if (!slot.second.empty()) given.push_back({flag, slot.first, slot.second.back()});
-  if (Status status = load_settings(config_file, tables, given); !status.ok()) return usage_error(status.message(), command.name);
+    if (!slot.second.empty()) given.push_back({flag, slot.first, bare(slot.second.back())});
+  if (Status status = load_settings(bare(config_file), tables, given); !status.ok()) return usage_error(status.message(), command.name);
   for (auto& [flag, value] : flag_values)
-    if (!value.empty()) flag->set(value);
+    if (!value.empty()) flag->set(bare(value));
   return command.run();
 }
 

@@ -3,10 +3,10 @@
 
 #include <chrono>
 #include <cstdio>
-#include <future>
 #include <csignal>
 #include <random>
 
+#include "ask_loop.h"
 #include "base/log.h"
 #include "command_line.h"
 #include "commands.h"
@@ -25,27 +25,18 @@ uint64_t milliseconds_of_now() {
   return uint64_t(std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
 }
 
-// Asked from the admin thread, answered on the daemon's loop; a loop that is stuck is told instead of waited for.
-Result<std::string> ask_loop(rpc::Runtime& runtime, std::function<std::string()> question) {
-  auto answer = std::make_shared<std::promise<std::string>>();
-  auto future = answer->get_future();
-  runtime.post([answer, question = std::move(question)] { answer->set_value(question()); });
-  if (future.wait_for(std::chrono::seconds(1)) != std::future_status::ready)
-    return error(Code::timed_out, "the daemon's loop has not answered for a second: it is stuck or starved of processor time");
-  return future.get();
-}
-
 Result<std::unique_ptr<admin::Server>> start_admin(const admin::Options& admin, rpc::Runtime& runtime, Metrics& metrics, std::vector<config::Section>& tables,
                                                    std::vector<std::string> shown, std::function<std::string()> state) {
   std::vector<config::Section> ours;
   for (auto& table : tables)
     for (auto& name : shown)
       if (table.name() == name) ours.push_back(table);
+  auto post = [&runtime](std::function<void()> task) { runtime.post(std::move(task)); };
   return admin::Server::start(admin,
-                              {.state_json = [&runtime, state] { return ask_loop(runtime, state); },
+                              {.state_json = [post, state] { return ask_loop(post, state); },
                                .config_json = [ours] { return Result<std::string>(config::json(ours)); },
-                               .health = [&runtime] {
-                                 auto answer = ask_loop(runtime, [] { return std::string(); });
+                               .health = [post] {
+                                 auto answer = ask_loop(post, [] { return std::string(); });
                                  return answer ? Status() : answer.error();
                                }},
                               metrics);
@@ -81,7 +72,7 @@ int run_daemon(const char* what, Options& options, const admin::Options& admin_o
   if (!admin) return cannot_start(what, admin.error());
   announce(what, (*daemon)->address(), more, **admin);
   wait_for_the_end(signals, what);
-  admin->reset();      // asks the daemon, so it goes first
+  admin->reset();      // asks the daemon, so it goes first; no question is left on the loop (ask_loop.h)
   daemon->reset();     // says goodbye over the runtime
   return kOk;
 }
