@@ -47,6 +47,7 @@ void Core::carry_out(const Changes& changes) {
     std::erase_if(connections, [&](auto& connection) { return connection.second == change.index; });
   }
   if (newcomer) view.refresh(membership, placement, now(), true);
+  if (!changes.empty()) judge_warming();
 }
 
 void Core::confirmed(NodeIndex index, uint64_t removal_last) { pending.confirmed(index, removal_last); }
@@ -76,17 +77,16 @@ void Core::tick() {
 
   counters.blocks.set(double(directory.blocks()));
   counters.bytes.set(double(directory.bytes()));
-  counters.warming.set(warming());
+  judge_warming();
   for (size_t i = 0; i < counters.nodes.size(); ++i) counters.nodes[i]->set(double(membership.count(Standing(i))));
   tick_timer = runtime.after(kTick, later([](Core& core) { core.tick(); }));
 }
 
-bool Core::warming() const {
+void Core::judge_warming() {
   // Who will come is not known yet: nodes retry their join twice a second, so after this they are here if they live.
-  if (now() - started < options.suspect_after) return true;
-  for (auto& [index, stream] : streams)
-    if (!stream.complete && directory.standing(index) <= Standing::suspect) return true;
-  return false;
+  warming = now() - started < options.suspect_after;
+  for (auto& [index, stream] : streams) warming |= !stream.complete && directory.standing(index) <= Standing::suspect;
+  counters.warming.set(warming);
 }
 
 std::string Core::name_of(NodeIndex index) const {
@@ -120,7 +120,7 @@ std::string Core::explain(const BlockId& id, double& seconds_ago, std::string& n
     }
     return std::string(text(departed->why));
   }
-  if (warming()) return "not known yet: nodes are still streaming their inventories";
+  if (warming) return "not known yet: nodes are still streaming their inventories";
   return "never seen, or gone so long that its trace was overwritten";
 }
 
@@ -128,7 +128,7 @@ std::string Core::state_json() const {
   Json j;
   Time at = now();
   uint64_t capacity = 0, used = 0, free = 0;
-  j.open('{').field("address", address).field("term", term()).field("uptime_seconds", seconds(at - started)).field("warming", warming());
+  j.open('{').field("address", address).field("term", term()).field("uptime_seconds", seconds(at - started)).field("warming", warming);
   j.key("nodes").open('[');
   for (const Member* member : membership.members()) {
     const NodeLoad* load = placement.load(member->index);

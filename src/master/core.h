@@ -45,7 +45,7 @@ struct Core {
   void carry_out(const Changes& changes);
   // A node is at this removal: who waits for it may go on.
   void confirmed(NodeIndex index, uint64_t removal_last);
-  bool warming() const;
+  void judge_warming();                                    // REQUIRES: called whenever a stream or a standing changed
   std::string name_of(NodeIndex index) const;              // for people
   std::string explain(const BlockId& id, double& seconds_ago, std::string& node) const;
   std::string state_json() const;
@@ -56,6 +56,7 @@ struct Core {
   Counters counters;
   Time started;
   std::string address;
+  bool warming = true;                                     // a miss may be premature; kept, because every lookup says it
 
   Directory directory;
   Membership membership;

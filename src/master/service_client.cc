@@ -81,7 +81,7 @@ Served serve_lookup(Core& core, const rpc::Request& request, const Answer& answe
   auto lengths = b.CreateVector(found.lengths);
   answer->answer(message(wire::Kind::lookup_reply, b,
                          wire::CreateLookupReply(b, uint8_t(stale ? Code::stale : Code::ok), generation, found.matched, replicas, lengths,
-                                                 core.warming(), view)));
+                                                 core.warming, view)));
   core.counters.lookups.add();
   core.counters.keys.add(ids.size());
   core.counters.hits.add(found.matched);

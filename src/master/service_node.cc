@@ -77,6 +77,7 @@ Served serve_join(Core& core, const rpc::Request& request, const Answer& answer)
   core.blocks_announced[index] = told->blocks();
   uint32_t round = core.directory.begin_round(index);
   core.streams[index].begin(round);
+  core.judge_warming();
 
   wire::Builder b;
   bool reaches = core.removals.reaches(told->removal_last());
@@ -189,6 +190,7 @@ Served serve_advertise(Core& core, const rpc::Request& request, const Answer& an
   if (told->inventory_complete() && !stream.complete) {
     core.directory.complete_round(index);
     stream.complete = true;
+    core.judge_warming();
     log::info("{} has told everything: {} blocks", core.name_of(index), core.directory.replicas(index));
   }
   return reply(Code::ok, stream.acked, items.empty() ? std::span<const AdvertAnswer>() : stream.answers);
