@@ -50,6 +50,7 @@ class FakeNode {
   int corrupt_stores = 0;                // so many Store requests arrive with a flipped bit
   int64_t page_shift = 0;                // added to every page it names
   bool full = false;
+  uint64_t room = UINT64_MAX;            // bytes that may be reserved at once
   size_t answer_max = SIZE_MAX;          // so many blocks fit into one Read reply
   uint32_t generation = 0;
   size_t reserved = 0;                   // reservations not committed and not aborted
@@ -138,6 +139,9 @@ class FakeNode {
     for (auto& item : wire::span_of(request->items())) {
       auto id = wire::id_of(item.id());
       Code code = request->generation() < generation ? Code::stale : full ? Code::no_space : blocks.contains(id) ? Code::exists : Code::ok;
+      uint64_t held = 0;
+      for (auto& [_, reservation] : reservations_) held += reservation.length;
+      if (code == Code::ok && held + item.length() > room) code = Code::overloaded;
       if (code != Code::ok) {
         answers.emplace_back(0, 0, 0, 0, 0, 0, uint8_t(code), 0, 0);
         continue;

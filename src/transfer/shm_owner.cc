@@ -88,13 +88,30 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
       if (outcome.code == Code::unavailable) outcome.code = Code::timed_out, ++late;
     if (auto way = way_.lock()) way->counters.late.add(late);
     queue_.clear();
+    held_back_.clear();
     finish();
   }
 
+  // What found no room beside our own reservations (`overloaded`) goes once more, after some of them have ended.
   void settle(const BatchPtr& batch) {
     if (!done_) return;
-    for (size_t k = 0; k < batch->positions.size(); ++k) outcomes_[batch->positions[k]] = {batch->codes[k], batch->generation};
-    --in_flight_, --left_;
+    --in_flight_;
+    auto again = std::make_shared<Batch>();
+    bool stored = false;
+    for (size_t k = 0; k < batch->positions.size(); ++k) {
+      outcomes_[batch->positions[k]] = {batch->codes[k], batch->generation};
+      stored |= batch->codes[k] == Code::ok;
+      if (batch->codes[k] == Code::overloaded) again->positions.push_back(batch->positions[k]);
+    }
+    if (!again->positions.empty() && (stored || in_flight_ > 0)) {   // else: no progress
+      MP_REACHED("transfer: no room beside our own");
+      for (auto i : again->positions) outcomes_[i] = {};
+      held_back_.push_back(std::move(again));
+    } else {
+      --left_;
+    }
+    if (stored || in_flight_ == 0)
+      for (; !held_back_.empty(); held_back_.pop_front()) queue_.push_back(std::move(held_back_.front()));
     pump();
   }
 
@@ -274,6 +291,7 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
   Done done_;
   std::vector<WriteOutcome> outcomes_;
   std::deque<BatchPtr> queue_;
+  std::deque<BatchPtr> held_back_;
   std::shared_ptr<void> timer_;
   size_t in_flight_ = 0;
   size_t left_ = 0;                      // batches not settled

@@ -372,6 +372,26 @@ TEST(ShmWrite, a_reserve_that_is_never_answered_ends_the_connection) {
   EXPECT_EQ(world.peer("unix:/n").channels, 2);
 }
 
+TEST(ShmWrite, what_had_no_room_beside_the_others_goes_after_them) {
+  FakeWorld world;
+  FakeNode node;
+  Metrics metrics;
+  node.attach(world, "unix:/n");
+  node.room = 50 << 20;                  // less than a batch and a half
+  auto owner = shm_owner({"unix:/n"}, world, metrics);
+  auto bytes = some_bytes(1 << 20, 1), large = some_bytes(51 << 20, 2);
+  std::vector<WriteItem> items;
+  for (int i = 0; i < 150; ++i) items.push_back({.key = key(std::to_string(i)), .key_text = std::to_string(i), .source = {ByteSpan(bytes)}});
+  items.insert(items.begin() + 70, {.key = key("large"), .key_text = "large", .source = {ByteSpan(large)}});
+  std::optional<std::vector<WriteOutcome>> result;
+  owner->write(items, world.now() + seconds(1), true, [&](auto outcomes) { result = std::move(outcomes); });
+  world.run_until([&] { return result.has_value(); });
+  ASSERT_TRUE(result);
+  for (size_t i = 0; i < items.size(); ++i) EXPECT_EQ((*result)[i].code, i == 70 ? Code::overloaded : Code::ok) << i;
+  EXPECT_EQ(node.reserved, 0u);
+  EXPECT_LE(world.peer("unix:/n").calls[wire::Kind::reserve], 20);
+}
+
 TEST(ShmWrite, an_owner_destroyed_under_a_copy_does_not_make_it_ok) {
   FakeWorld world;
   FakeNode node;
