@@ -138,6 +138,11 @@ TEST(StatTable, shows_nodes_and_passes_over_what_it_does_not_know) {
   EXPECT_THAT(*stat_table("{}"), HasSubstr("no node has joined"));
 }
 
+TEST(StatTable, knows_the_largest_node_that_lives) {
+  EXPECT_EQ(largest_node(R"({"nodes": [{"state": "dead", "capacity_bytes": 900}, {"state": "alive", "capacity_bytes": 64}, {"state": "alive", "capacity_bytes": 128}], "totals": {"capacity_bytes": 192}})"), 128u);
+  for (auto* text : {"{}", "", "{\"error\": \"no answer\"}", "{\"nodes\": [7]}"}) EXPECT_EQ(largest_node(text), 0u) << text;
+}
+
 TEST(StatTable, refuses_what_is_not_a_state) {
   for (auto* text : {"", "[]", "{", "{\"nodes\": 7}", "{\"nodes\": [7]}", "nonsense", "{\"nodes\": [{\"name\": "}) EXPECT_FALSE(stat_table(text)) << text;
 }

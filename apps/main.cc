@@ -1,12 +1,17 @@
 // millpond: one binary. Names the commands and what each takes; parse, build, start happen behind them.
 #include <cstdio>
+#include <cstdlib>
 
+#include "base/log.h"
 #include "command_line.h"
 #include "commands.h"
 
 using namespace millpond::apps;
 
 int main(int argc, char** argv) {
+  if (const char* level = std::getenv("MILLPOND_LOG"))
+    if (millpond::log::Level known{}; !millpond::log::parse_level(level, known))
+      std::fprintf(stderr, "millpond: MILLPOND_LOG is \"%s\": give debug, info, warn, error or off; info it is\n", level);
   Options options;
   Words words;
   Flag json{"--json", "", "JSON on stdout, for programs.", [&](auto) { words.json = true; }};

@@ -9,9 +9,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/block_id.h"
 #include "base/log.h"
 #include "command_line.h"
 #include "commands.h"
+#include "key_text.h"
 #include "stat_table.h"
 
 namespace millpond::apps {
@@ -33,7 +35,7 @@ int exit_of(Outcome outcome) {
 
 std::string meaning(Outcome outcome) {
   switch (outcome) {
-    case Outcome::invalid: return "the key is empty or longer than 4096 bytes, or the value is empty or larger than any node can hold";
+    case Outcome::invalid: return "the value is larger than any node can hold";
     case Outcome::no_space: return "no node has room, and nothing could leave by the deadline: give nodes more memory, or remove something";
     case Outcome::timed_out: return "nobody answered by the deadline: is the cluster busy? --deadline 10s waits longer";
     case Outcome::unavailable: return "no node could be reached: does `millpond stat` show one?";
@@ -46,18 +48,24 @@ std::string meaning(Outcome outcome) {
 }
 
 int complain(const std::string& what) { return fmt::print(stderr, "millpond: {}\n", what), kUsage; }
-std::string shown(const std::string& key) {
-  return key.empty() ? "\"\"" : key.size() <= 80 ? key : fmt::format("{}… ({} bytes)", key.substr(0, 60), key.size());
-}
 int failed(const std::string& key, Outcome outcome) {
   fmt::print(stderr, "millpond: {}: {}: {}\n", shown(key), name(outcome), meaning(outcome));
   return exit_of(outcome);
+}
+
+// Says which key is none; true: all are fine.
+bool check_keys(const std::vector<std::string>& keys) {
+  for (auto& key : keys)
+    if (auto status = check_key(key); !status.ok()) return complain(fmt::format("{}: {}", shown(key), status.message())), false;
+  return true;
 }
 
 // Runs `use` with an open pool; a cluster that is not there is told in words.
 template <typename Use>
 int with_pool(Options& options, Use use) {
   options.settle();
+  // Engines take all ways when the variable is wrong; a person is told.
+  if (const char* ways = std::getenv("MILLPOND_TRANSPORTS"); ways && options.pool.transports.empty()) options.pool.transports = ways;
   if (!std::getenv("MILLPOND_LOG")) log::set_level(log::Level::error);   // what matters to a command is its answer
   try {
     auto pool = Pool::open(options.pool);
@@ -68,14 +76,22 @@ int with_pool(Options& options, Use use) {
   }
 }
 
+constexpr uint64_t kValueMax = 2ull << 30;   // one block; read no further, whatever the file goes on to be
+
 bool read_all(const std::string& path, std::string& bytes, std::string& wrong) {
   int fd = path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   char some[1 << 16];
   ssize_t count = fd < 0 ? -1 : 0;
-  while (fd >= 0 && (count = read(fd, some, sizeof some)) > 0) bytes.append(some, size_t(count));
+  struct stat about = {};
+  bool large = fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && uint64_t(about.st_size) > kValueMax;
+  while (fd >= 0 && !large && (count = read(fd, some, sizeof some)) > 0) {
+    bytes.append(some, size_t(count));
+    large = bytes.size() > kValueMax;
+  }
   if (count < 0) wrong = fmt::format("cannot read {}: {}", path, std::strerror(errno));
+  if (large) wrong = fmt::format("{} is larger than {}, the most of one value: store it in pieces", path, text(Bytes{kValueMax}));
   if (fd > STDIN_FILENO) close(fd);
-  return count == 0;
+  return wrong.empty();
 }
 
 bool write_all(const std::string& path, const ByteVector& bytes, std::string& wrong) {
@@ -84,16 +100,6 @@ bool write_all(const std::string& path, const ByteVector& bytes, std::string& wr
   if (!ok) wrong = fmt::format("cannot write {}: {}", path.empty() ? "stdout" : path, std::strerror(errno));
   if (file && file != stdout && std::fclose(file) != 0 && ok) ok = false, wrong = fmt::format("cannot write {}: {}", path, std::strerror(errno));
   return ok;
-}
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\', out += c;
-    else if (static_cast<unsigned char>(c) < 0x20) out += fmt::format("\\u{:04x}", unsigned(c));
-    else out += c;
-  }
-  return out + "\"";
 }
 
 std::string places_json(const Found& found) {
@@ -113,20 +119,27 @@ std::string places_text(const Found& found) {
 int run_put(Options& options, Words& words) {
   std::string value, wrong;
   const std::string& key = words.first[0];
+  if (!check_keys(words.first)) return kUsage;
   if (!read_all(words.second[0], value, wrong)) return complain(wrong);
   if (value.empty()) return complain(fmt::format("{} is empty: there is nothing to store", words.second[0]));
   return with_pool(options, [&](Pool& pool, Milliseconds deadline) {
     StoreBlock block{.key = key, .pieces = {std::as_bytes(std::span(value))}};
     Outcome outcome = pool.store({&block, 1}, deadline)[0];
-    if (outcome == Outcome::no_space) fmt::print(stderr, "millpond: {} bytes did not fit\n", value.size());
+    if (outcome == Outcome::no_space || outcome == Outcome::invalid) {
+      Bytes size{value.size()}, most{largest_node(pool.stat_json(deadline))};
+      if (most.count > 0 && size.count >= most.count)
+        return complain(fmt::format("{}: {} fit in no node: the largest has {}; store it in pieces, or start a node with more --memory", shown(key), text(size), text(most)));
+      fmt::print(stderr, "millpond: {} bytes did not fit\n", value.size());
+    }
     if (exit_of(outcome) != kOk) return failed(key, outcome);
-    fmt::print("{} {}: {} bytes\n", outcome == Outcome::exists ? "was there before, unchanged:" : "stored", key, value.size());
+    fmt::print("{} {}: {} bytes\n", outcome == Outcome::exists ? "was there before, unchanged:" : "stored", shown(key), value.size());
     return int(kOk);
   });
 }
 
 int run_get(Options& options, Words& words) {
   const std::string& key = words.first[0];
+  if (!check_keys(words.first)) return kUsage;
   return with_pool(options, [&](Pool& pool, Milliseconds deadline) {
     auto found = pool.locate({&key, 1}, deadline);
     auto miss = [&] { return fmt::print(stderr, "millpond: {}: miss: {}\n", shown(key), pool.explain(key, deadline)), int(kMiss); };
@@ -148,6 +161,7 @@ int run_get(Options& options, Words& words) {
 }
 
 int run_locate(Options& options, Words& words) {
+  if (!check_keys(words.first)) return kUsage;
   return with_pool(options, [&](Pool& pool, Milliseconds deadline) {
     auto found = pool.locate(words.first, deadline);
     found.resize(words.first.size());
@@ -159,7 +173,7 @@ int run_locate(Options& options, Words& words) {
       if (words.json)
         fmt::print("{{\"key\": {}, \"length\": {}, \"replicas\": {}{}}}\n", quoted(words.first[i]), found[i].length, places_json(found[i]),
                    miss ? ", \"why\": " + quoted(why) : "");
-      else fmt::print("{}  {}\n", words.first[i], miss ? "miss: " + why : fmt::format("{}  {}", text(Bytes{found[i].length}), places_text(found[i])));
+      else fmt::print("{}  {}\n", shown(words.first[i]), miss ? "miss: " + why : fmt::format("{}  {}", text(Bytes{found[i].length}), places_text(found[i])));
     }
     return exit;
   });
@@ -167,6 +181,7 @@ int run_locate(Options& options, Words& words) {
 
 int run_remove(Options& options, Words& words) {
   if (words.all == !words.first.empty()) return complain("rm: name keys, or --all for everything of the namespace, not both");
+  if (!check_keys(words.first)) return kUsage;
   return with_pool(options, [&](Pool& pool, Milliseconds deadline) {
     if (words.all) {
       Outcome outcome = pool.remove_all(deadline);
@@ -183,6 +198,7 @@ int run_remove(Options& options, Words& words) {
 int run_stat(Options& options, Words& words) {
   return with_pool(options, [&](Pool& pool, Milliseconds deadline) {
     std::string json = pool.stat_json(deadline);
+    if (json.starts_with("{\"error\":")) return fmt::print(stderr, "millpond: the master went away: {}\n", json), int(kUnreachable);
     if (words.json) return fmt::print("{}\n", json), int(kOk);
     auto table = stat_table(json);
     if (!table) return fmt::print(stderr, "millpond: {}\n", table.error().message()), int(kUnreachable);

@@ -43,6 +43,19 @@ Members read_members(JsonCursor& cursor) {
 
 }  // namespace
 
+uint64_t largest_node(std::string_view json) {
+  JsonCursor cursor(json);
+  double most = 0;
+  std::string name;
+  for (bool first = true; cursor.member(first, name);) {
+    if (name != "nodes") cursor.skip();
+    else
+      for (bool first_node = true; cursor.element(first_node);)
+        if (Members node = read_members(cursor); node.words("state") == "alive") most = std::max(most, node.number("capacity_bytes"));
+  }
+  return cursor.ok() ? uint64_t(most) : 0;
+}
+
 Result<std::string> stat_table(std::string_view json) {
   JsonCursor cursor(json);
   Members master, totals;

@@ -1,5 +1,6 @@
 """Goal: whatever is wrong is told with its value and what to do; the process stays up where it can; nothing stored is
 lost or altered. Method: the list "What bad input gets", one after the other, against real processes."""
+import json
 import os
 import re
 import socket
@@ -95,6 +96,30 @@ def test_keys_and_values_that_nobody_can_store(two_nodes):
     assert two_nodes.get("k").stdout == b"v"
 
 
+def test_a_key_or_value_that_cannot_be_is_told_by_every_command(two_nodes):
+    master = two_nodes.master.address
+    for command in [["get", ""], ["locate", "k", ""], ["rm", "k", ""], ["put", "", os.devnull]]:
+        refused(millpond(*command, "--master", master), "the key is empty")
+    refused(millpond("rm", "k" * 4097, "--master", master), "4097")
+    (two_nodes.folder / "large").write_bytes(bytes(100 << 20))
+    refused(millpond("put", "large", str(two_nodes.folder / "large"), "--master", master), "100 MiB", "64 MiB")
+    endless = two_nodes.folder / "endless"
+    with endless.open("wb") as file:
+        file.truncate(1 << 40)                 # has no bytes on the disk
+    refused(millpond("put", "k", str(endless), "--master", master), "endless", "2 GiB")
+    assert two_nodes.put("a\nb\udcff", b"v").returncode == 0
+    place = json.loads(millpond("locate", "a\nb\udcff", "--json", "--master", master).stdout)
+    assert place["key"] == "a\nb\udcff" and place["length"] == 1
+    assert "a\\x0ab\\xff  1 B" in millpond("locate", "a\nb\udcff", "--master", master).stdout
+
+
+def test_a_wrong_environment_is_told(two_nodes):
+    master = two_nodes.master.address
+    refused(millpond("get", "k", "--master", master, MILLPOND_TRANSPORTS="pigeon"), "pigeon", "local, shm and tcp")
+    refused(millpond("get", "k", "--master", master, MILLPOND_NODE_MEMORY="much"), "MILLPOND_NODE_MEMORY", "much")
+    assert '"loud"' in millpond("get", "k", "--master", master, MILLPOND_LOG="loud").stderr
+
+
 def test_wrong_command_lines(tmp_path):
     refused(millpond("put", "k"), "FILE")
     refused(millpond("get"), "KEY")
@@ -105,6 +130,7 @@ def test_wrong_command_lines(tmp_path):
     refused(millpond("get", "k", "--transports", "pigeon", "--master", "127.0.0.1:1"), "pigeon")
     refused(millpond("bench", "--blocks", "0"), "1 B")
     refused(millpond("replay"), "trace")
+    refused(millpond("replay", str(tmp_path)), str(tmp_path), "is it a file?")
     refused(millpond("master", "surprise"), "surprise")
 
 

@@ -160,7 +160,8 @@ Result<Trace> read_trace(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return error(Code::invalid, "cannot read the trace {}: {}", path, std::strerror(errno));
   std::ostringstream text;
-  text << file.rdbuf();
+  if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (file.bad()) return error(Code::invalid, "cannot read the trace {}: is it a file?", path);
   std::string content = std::move(text).str();
   if (content.starts_with("\x1f\x8b"))
     return error(Code::invalid, "{} is compressed; unpack it first: gunzip -k {}", path, path);
