@@ -278,7 +278,7 @@ TEST(SimNetwork, everything_at_once_keeps_the_promises_and_one_seed_gives_one_ru
             EXPECT_LE(pair.world.now(), op.deadline);
             op.done = true;
             op.after_done = op.landing;
-            std::memset(op.payload.data(), 0xEE, op.payload.size());   // ours again
+            std::fill(op.payload.begin(), op.payload.end(), std::byte(0xEE));   // ours again
           });
       if (random.chance(0.05)) random.chance(0.5) ? pair.network.cut(HostId(1), HostId(2)) : pair.network.cut(HostId(2), HostId(1));
       if (random.chance(0.1)) pair.network.heal();
