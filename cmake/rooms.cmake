@@ -39,6 +39,8 @@ function(mp_test name)
     set(T_TIMEOUT 120)
   endif()
   add_executable(${name} ${T_SOURCES})
+  # The code under test is optimised, the tests are not: under the sanitizers a test file took 15 s to compile, now 5.
+  target_compile_options(${name} PRIVATE -O0)
   foreach(room ${T_ROOMS})
     target_link_libraries(${name} PRIVATE mp_${room})
   endforeach()

@@ -40,6 +40,14 @@ def test_pages_of_another_size(cluster):
         assert by_shm.stdout == by_tcp.stdout
 
 
+def test_a_block_above_a_writers_share_of_the_arena(two_nodes):
+    # Over shared memory a writer may hold a quarter of the arena; what is larger goes by tcp.
+    value = os.urandom(20 << 20)
+    stored = two_nodes.put("large", value)
+    assert stored.returncode == 0, stored.stderr
+    assert two_nodes.get("large").stdout == value
+
+
 def test_values_of_every_shape(two_nodes):
     for size in [1, 4095, 65_536, 65_537, 3_000_001]:
         value = os.urandom(size)

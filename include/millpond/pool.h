@@ -17,7 +17,8 @@
 
 namespace millpond {
 
-// What a call answered for one key (values are stable; see docs/glossary.md).
+// What a call answered for one key (values are stable; see docs/glossary.md). exists: stored before, or being stored by
+// another at this moment; the first bytes stay.
 enum class Outcome : uint8_t {
   ok = 0, miss = 1, invalid = 2, no_space = 3, timed_out = 4, unavailable = 5,
   corrupt = 6, stale = 7, refused = 8, overloaded = 9, exists = 10, internal = 11,

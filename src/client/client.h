@@ -50,7 +50,7 @@ struct LoadItem {
   std::string key;
   memory::TargetPieces pieces;
 };
-struct StoreOutcome { Code code = Code::unavailable; std::string owner; };   // ok, exists (both: it is in the pool), no_space, …
+struct StoreOutcome { Code code = Code::unavailable; std::string owner; };   // ok; exists (stored, or being stored by another: the first bytes stay); no_space; …
 struct LoadOutcome { Code code = Code::miss; uint64_t length = 0; std::string owner; const char* transport = ""; };
 
 class Client {

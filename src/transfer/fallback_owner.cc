@@ -51,13 +51,18 @@ class FallbackOwner : public Owner, public std::enable_shared_from_this<Fallback
     move(*first_, std::move(items),
          [weak = weak_from_this(), kept, move, done = std::move(done)](std::vector<Outcome> outcomes) mutable {
       std::vector<size_t> failed;
-      for (size_t i = 0; i < outcomes.size(); ++i)
-        if (outcomes[i].code == Code::unavailable) failed.push_back(i);
+      bool lost = false;
+      for (size_t i = 0; i < outcomes.size(); ++i) {
+        // overloaded: this way has a bound that the other has not, as a writer's share of the arena over shared memory.
+        if (outcomes[i].code != Code::unavailable && outcomes[i].code != Code::overloaded) continue;
+        failed.push_back(i);
+        lost |= outcomes[i].code == Code::unavailable;
+      }
       auto self = weak.lock();
       if (failed.empty() || !self) return done(std::move(outcomes));
       MP_REACHED("transfer: fell back");
       self->fallbacks_.add();
-      self->rest();
+      if (lost) self->rest();
       std::vector<Item> again;
       for (auto i : failed) again.push_back(std::move((*kept)[i]));
       move(*self->second_, std::move(again),
