@@ -84,6 +84,7 @@ void Connection::pump(Side side) {
                       .request_id = frame.request_id, .reply = frame.reply, .kind = frame.kind, .body = frame.message});
     if (network_.random().chance(network_.options().break_connection)) {
       MP_REACHED("sim: connection broken by fault");
+      end.pumping = true;                // for good: nothing leaves a connection that is about to end
       return break_both(Status(Code::unavailable, "connection lost"));
     }
   } else {

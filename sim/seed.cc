@@ -19,8 +19,9 @@ ClusterOptions random_shape(Random& random) {
   for (size_t i = 0; i < options.nodes; ++i) options.arenas.push_back(one_of(random, {MiB(4), MiB(4), MiB(6), MiB(8)}));
   // Small bounds, so that what seldom overflows does so here.
   options.node.advertise_batch_max = one_of<size_t>(random, {1, 4, 64, 1024});
-  options.node.removals_kept = one_of<size_t>(random, {2, 16, 64 << 10});
+  // Nodes must keep as many as their master (master/removal_log.h): it takes a shorter tail for all there were.
   options.master.removals_kept = one_of<size_t>(random, {2, 16, 64 << 10});
+  options.node.removals_kept = std::max(options.master.removals_kept, one_of<size_t>(random, {2, 16, 64 << 10}));
   options.node.dram.events_max = one_of<size_t>(random, {8, 1 << 20, 1 << 20});
   options.node.dram.condemned_fraction = one_of(random, {0.03, 0.05, 0.2});
   options.node.dram.protected_fraction = one_of(random, {0.5, 0.5, 0.1});

@@ -22,13 +22,13 @@ using namespace millpond;
 uint64_t seed_now = 0;
 
 // A failed check ends the process; say which seed it was.
-extern "C" void say_seed(int) {
+extern "C" void say_seed(int signal) {
   char line[128];
   int length = std::snprintf(line, sizeof line, "millpond_sim: ended in seed %llu; again with: millpond_sim --seed %llu\n",
                              static_cast<unsigned long long>(seed_now), static_cast<unsigned long long>(seed_now));
   if (write(2, line, size_t(length)) < 0) _exit(3);
-  std::signal(SIGABRT, SIG_DFL);
-  std::raise(SIGABRT);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
 std::set<std::string> places_in_sources() {
@@ -73,6 +73,7 @@ int main(int argc, char** argv) {
   if (only->count()) first = one, seeds = 1, repeat = 1, verbose = true;
 
   std::signal(SIGABRT, say_seed);
+  std::signal(SIGSEGV, say_seed);
   auto start = std::chrono::steady_clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   uint64_t failed = 0, ran = 0, repeated = 0;
