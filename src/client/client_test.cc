@@ -423,6 +423,27 @@ TEST_F(ClientTest, a_silent_master_costs_one_deadline_then_lookups_fail_at_once)
   EXPECT_EQ(lookup({"k"})->matched, 1u);
 }
 
+// A master's host that vanished leaves a connection that looks open: the first call on it breaks it.
+TEST_F(ClientTest, a_connection_that_breaks_costs_no_lookup) {
+  put_everywhere("k", some_bytes(1'000, 1));
+  int broken = 1;
+  world.peer("master:1").serve = [&](wire::Kind kind, const ByteVector& body, const ByteVector&) -> std::optional<FakeReply> {
+    if (broken-- > 0) return FakeReply{.failure = Status(Code::unavailable, "the connection broke")};
+    return master.serve(kind, body);
+  };
+  EXPECT_EQ(lookup({"k"})->matched, 1u);
+  broken = 2;   // nobody there: not asked for ever
+  EXPECT_EQ(lookup({"k"}).error().code(), Code::unavailable);
+}
+
+TEST_F(ClientTest, a_writer_that_never_looks_up_hears_of_new_nodes) {
+  master.members[0].weight = master.members[1].weight = 0;
+  EXPECT_EQ(put("k", some_bytes(1'000, 1)), Code::unavailable);
+  master.members[1].weight = 100;
+  ++master.version;
+  EXPECT_EQ(put("k", some_bytes(1'000, 1)), Code::ok);
+}
+
 TEST_F(ClientTest, a_deadline_too_short_to_answer_in_puts_nobody_aside) {
   put_everywhere("k", some_bytes(1'000, 1));
   EXPECT_FALSE(lookup({"k"}, std::chrono::microseconds(5)));

@@ -48,6 +48,13 @@ void Core::master_result(Code code, Duration given) {
 
 void Core::ask_master(wire::Kind kind, ByteVector body, wire::Kind expected, Time deadline,
                       std::function<void(Result<rpc::Reply>)> done) {
+  ask_master(kind, std::move(body), expected, deadline, /*last=*/false, std::move(done));
+}
+
+// A connection to a host that has vanished looks open until it is used: the first call breaks it, the second one finds
+// the master that is there now. Every question may be asked twice.
+void Core::ask_master(wire::Kind kind, ByteVector body, wire::Kind expected, Time deadline, bool last,
+                      std::function<void(Result<rpc::Reply>)> done) {
   std::shared_ptr<rpc::Channel> master;
   {
     Lock lock(mutex_);
@@ -55,9 +62,14 @@ void Core::ask_master(wire::Kind kind, ByteVector body, wire::Kind expected, Tim
   }
   if (!master) return runtime.post([done = std::move(done)] { done(error(Code::unavailable, "this client is closed")); });
   Duration given = deadline - runtime.now();
-  rpc::Message request{.kind = kind, .body = std::move(body)};
+  rpc::Message request{.kind = kind, .body = last ? std::move(body) : body};
   master->call(std::move(request), deadline, nullptr,
-               [self = shared_from_this(), expected, given, done = std::move(done)](Result<rpc::Reply> reply) {
+               [self = shared_from_this(), kind, body = std::move(body), expected, deadline, last, given,
+                done = std::move(done)](Result<rpc::Reply> reply) mutable {
+    if (!reply && reply.error().code() == Code::unavailable && !last && self->runtime.now() < deadline) {
+      MP_REACHED("client: the master was asked again");
+      return self->ask_master(kind, std::move(body), expected, deadline, /*last=*/true, std::move(done));
+    }
     self->master_result(reply ? Code::ok : reply.error().code(), given);
     if (reply && reply->kind != expected)
       reply = error(Code::corrupt, "the master at {} answered {} where {} was due", self->options.master, wire::name(reply->kind),

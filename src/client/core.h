@@ -78,6 +78,8 @@ class Core : public std::enable_shared_from_this<Core> {
     std::shared_ptr<transfer::Owner> owner;      // made when first used
     Time aside_until{Duration::min()};
   };
+  void ask_master(wire::Kind kind, ByteVector body, wire::Kind expected, Time deadline, bool last,
+                  std::function<void(Result<rpc::Reply>)> done);
   void master_result(Code code, Duration given);
   bool proves_failure(Code code, Duration given) const;
 

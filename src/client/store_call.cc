@@ -33,8 +33,13 @@ void StoreCall::start() {
   if (good.empty()) return finish();
   bool local = core_->local && core_->options.transports.local;
   if (core_->view_version() != 0 || local || core_->master_away()) return place(std::move(good));
-  core_->open(std::min(deadline_, started_ + std::max(core_->options.lookup_deadline, (deadline_ - started_) / 2)),
-              [self = shared_from_this(), good = std::move(good)](Status) { self->place(good); });
+  learn_view(std::move(good));
+}
+
+void StoreCall::learn_view(std::vector<uint32_t> blocks) {
+  view_asked_ = true;
+  core_->open(std::min(deadline_, core_->runtime.now() + std::max(core_->options.lookup_deadline, (deadline_ - started_) / 2)),
+              [self = shared_from_this(), blocks = std::move(blocks)](Status) { self->place(blocks); });
 }
 
 BlockId StoreCall::parent_of(uint32_t item) const {
@@ -45,6 +50,10 @@ BlockId StoreCall::parent_of(uint32_t item) const {
 // One call at a time is in flight: the blocks that a node did not take travel on together.
 void StoreCall::place(std::vector<uint32_t> blocks) {
   NodeId node = tried_.size() < kNodesTriedMax ? core_->place(tried_, parent_of(blocks.front())) : NodeId();
+  if (node.value == 0 && tried_.empty() && !view_asked_ && !core_->master_away()) {
+    MP_REACHED("client: a view without a node to store to");   // a writer that never looks up hears of new nodes here
+    return learn_view(std::move(blocks));
+  }
   if (node.value == 0) {
     for (auto i : blocks) outcomes_[i].code = was_full_ ? Code::no_space : Code::unavailable;
     return finish();

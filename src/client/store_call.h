@@ -15,6 +15,7 @@ class StoreCall : public std::enable_shared_from_this<StoreCall> {
   void start();
 
  private:
+  void learn_view(std::vector<uint32_t> blocks);       // then places
   void place(std::vector<uint32_t> blocks);
   void send(NodeId node, std::vector<uint32_t> blocks);
   void answered(NodeId node, std::vector<uint32_t> blocks, Duration given, std::vector<transfer::WriteOutcome> outcomes);
@@ -30,6 +31,7 @@ class StoreCall : public std::enable_shared_from_this<StoreCall> {
   std::vector<NodeId> tried_;
   bool was_full_ = false;
   bool hashed_again_ = false;
+  bool view_asked_ = false;
 };
 
 }  // namespace millpond::client

@@ -12,7 +12,6 @@ config::Section describe(Options& o) {
   s.add("dead_after", o.dead_after, "Silence after which a node's replicas are skipped; they count again when it returns.", {milliseconds(50), hours(24)});
   s.add("sweep_after", o.sweep_after, "Death after which a node's entries are erased from the directory.", {milliseconds(50), hours(24 * 7)});
   s.add("removal_deadline", o.removal_deadline, "How long a remove waits for every live node to confirm.", {milliseconds(1), hours(1)});
-  s.add("removals_kept", o.removals_kept, "Removals remembered for nodes that were away; nodes must keep as many ([node] removals_kept).", {1024, 256 << 10});
   s.add("ramp", o.ramp, "A new empty node gets its full share of stores after this long.", {milliseconds(0), hours(24)});
   s.add("touch_interval", o.touch_interval, "How long lookups gather before nodes are told which blocks were used.", {milliseconds(0), milliseconds(10'000)});
   return s;

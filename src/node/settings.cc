@@ -18,7 +18,6 @@ config::Section describe(Options& o) {
   s.add("master_deadline", o.master_deadline, "After one missed deadline the master counts as away: stores no longer wait for it.", {milliseconds(10), std::chrono::minutes(1)});
   s.add("advertise_batch_max", o.advertise_batch_max, "Blocks in one message to the master.", {8, 64 << 10});
   s.add("join_retry", o.join_retry, "Pause between two attempts to join a master.", {milliseconds(10), std::chrono::minutes(1)});
-  s.add("removals_kept", o.removals_kept, "Removals remembered, for a master that starts anew.", {1024, 256 << 10});   // 40 bytes each; a join is one message of 16 MiB at most
   return s;
 }
 
