@@ -52,7 +52,8 @@ TEST_F(DramTierTest, AChainLongerThanTheArenaKeepsItsHead) {
   int kept = 0;
   Code last = Code::ok;
   for (int i = 0; i < 20; ++i) {
-    auto spec = spec_of(n(i), kMiB);
+    Named name = n(i);                   // the spec holds a view of its key
+    auto spec = spec_of(name, kMiB);
     if (i > 0) spec.parent = n(i - 1).hash.id;
     auto reservation = tier->reserve(spec, at(i));
     last = reservation ? Code::ok : reservation.error().code();
