@@ -28,7 +28,7 @@ void World::end_process(ProcessId process) {
   entry.paused = false;
   // A task may own what calls at() or cancels timers when it dies: take all out first, then destroy.
   std::vector<Event> void_events;
-  auto kept = std::stable_partition(queue_.begin(), queue_.end(), [&](const Event& event) { return event.process != process; });
+  auto kept = std::partition(queue_.begin(), queue_.end(), [&](const Event& event) { return event.process != process; });
   void_events.assign(std::make_move_iterator(kept), std::make_move_iterator(queue_.end()));
   queue_.erase(kept, queue_.end());
   std::make_heap(queue_.begin(), queue_.end(), Later());

@@ -29,6 +29,7 @@ def test_an_unknown_setting_names_the_nearest(tmp_path):
 @pytest.mark.parametrize("flag,value,says", [
     ("--memory", "64 parsecs", "GiB"), ("--memory", "1KiB", "1 MiB …"), ("--page-size", "1KiB", "64 KiB"), ("--page-size", "100KiB", "power of two"),
     ("--join-retry", "5", "ms"), ("--admin-listen", "7701", "host:port"), ("--listen", "nonsense", "host:port"),
+    ("--advertise", "foo", "host:port"), ("--advertise", "1.2.3.4:99999", "host:port"), ("--advertise", "1.2.3.4:0", "host:port"),
     ("--admin-listen", "0.0.0.0:0", "admin_remote"), ("--listen", "0.0.0.0:0", "cluster_key")])
 def test_a_value_out_of_range_says_the_range(tmp_path, flag, value, says):
     refused(millpond("node", flag, value, "--socket-directory", str(tmp_path)), says)

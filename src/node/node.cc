@@ -11,6 +11,7 @@
 #include "node/service.h"
 #include "node/shared.h"
 #include "node/socket_path.h"
+#include "rpc/address.h"
 
 namespace millpond::node {
 namespace {
@@ -87,6 +88,11 @@ struct Node::State {
 Node::Node() : state_(std::make_unique<State>()) {}
 
 Result<std::unique_ptr<Node>> Node::start(Options options, rpc::Runtime& runtime, Metrics& metrics) {
+  if (!options.advertise.empty()) {   // nobody could reach what is stored here, and everybody would try
+    auto address = rpc::parse_address(options.advertise);
+    if (!address || address->local() || address->port == 0)
+      return error(Code::invalid, "advertise \"{}\" is no address that peers can call: give host:port, as 10.0.0.2:7800", options.advertise);
+  }
   MP_TRY(auto tier, tier::DramTier::open(options.dram, tier::make_leaf_lru(), metrics));
   auto shared = std::make_shared<Shared>(options, runtime, metrics, std::move(tier));
   shared->name = options.name.empty() ? fmt::format("{}-{}", host_name(), getpid()) : options.name;
