@@ -193,15 +193,9 @@ std::shared_ptr<transfer::Owner> Core::owner(NodeId id) {
   return owner;
 }
 
-void Core::chain_ends(const BlockId& block, NodeId node) {
-  Lock lock(mutex_);
-  chain_ends_.set(block, node);
-}
-
-NodeId Core::place(const std::vector<NodeId>& tried, const BlockId& parent) {
+NodeId Core::place(const std::vector<NodeId>& tried) {
   auto was_tried = [&](NodeId id) { return std::find(tried.begin(), tried.end(), id) != tried.end(); };
   Lock lock(mutex_);
-  NodeId parent_at = parent.none() ? NodeId() : chain_ends_.find(parent);
   std::vector<Candidate> candidates;
   bool here_listed = false;
   uint32_t best = 1;
@@ -213,8 +207,7 @@ NodeId Core::place(const std::vector<NodeId>& tried, const BlockId& parent) {
                           .weight = known.node.weight,
                           .in_process = here && options.transports.local,
                           .same_host = known.node.host_id != 0 && known.node.host_id == transfer::this_host_id(),
-                          .usable = (known.node.alive || here) && runtime.now() >= known.aside_until && !was_tried(id),
-                          .has_parent = id == parent_at});
+                          .usable = (known.node.alive || here) && runtime.now() >= known.aside_until && !was_tried(id)});
   }
   // A node in this process that the master has not listed yet is as good as the best.
   if (local && !here_listed && options.transports.local)

@@ -11,7 +11,6 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "client/client.h"
-#include "client/chain_ends.h"
 #include "client/counters.h"
 #include "client/placement.h"
 #include "transfer/owner.h"
@@ -57,10 +56,8 @@ class Core : public std::enable_shared_from_this<Core> {
   // A way to the node; null: unknown, or put aside, or closed.
   std::shared_ptr<transfer::Owner> owner(NodeId node);
   std::string name_of(NodeId node);
-  // Where blocks that follow `parent` go; NodeId() when nowhere.
-  NodeId place(const std::vector<NodeId>& tried, const BlockId& parent);
-  // The last block of a chain was found, or stored, there: what follows goes there too.
-  void chain_ends(const BlockId& block, NodeId node);
+  // Where the next blocks go; NodeId() when nowhere.
+  NodeId place(const std::vector<NodeId>& tried);
 
   // A node answered `code` (unavailable, timed_out or corrupt) for these blocks, having had `given` to answer.
   void failed(NodeId node, Code code, Duration given, std::vector<BlockId> ids);
@@ -92,7 +89,6 @@ class Core : public std::enable_shared_from_this<Core> {
   std::map<uint16_t, NodeId> by_index_ GUARDED_BY(mutex_);
   std::map<NodeId, Known> nodes_ GUARDED_BY(mutex_);
   Random random_ GUARDED_BY(mutex_);
-  ChainEnds chain_ends_ GUARDED_BY(mutex_);
 };
 
 }  // namespace millpond::client

@@ -111,10 +111,6 @@ void LookupCall::master_failed(Status status) {
 
 void LookupCall::finish(Result<Plan> result) {
   core_->counters.lookup_seconds.add(core_->runtime.now() - started_);
-  if (result && !each_ && result->matched > 0) {
-    auto& holders = result->replicas[result->matched - 1];
-    if (!holders.empty()) core_->chain_ends(ids_[result->matched - 1], holders.front().node_id);
-  }
   if (result) core_->counters.keys_found.add(result->matched);
   core_->runtime.post([done = std::move(done_), result = std::move(result)]() mutable { done(std::move(result)); });
 }

@@ -5,14 +5,8 @@
 namespace millpond::client {
 namespace {
 
-// A node that turns over its blocks much faster than the others is left, or the busiest chains would all stay where they
-// began. A quarter, not half: a chain that moves leaves a seam that either node's evictions can open.
-bool keeps_chain(const Candidate& c, uint64_t best) { return c.has_parent && c.weight > 0 && 4 * uint64_t(c.weight) >= best; }
-
 template <typename Eligible>
-std::optional<size_t> among(std::span<const Candidate> candidates, uint64_t best, Random& random, Eligible eligible) {
-  for (size_t i = 0; i < candidates.size(); ++i)
-    if (eligible(candidates[i]) && keeps_chain(candidates[i], best)) return i;
+std::optional<size_t> weighted(std::span<const Candidate> candidates, Random& random, Eligible eligible) {
   uint64_t sum = 0;
   for (auto& c : candidates) sum += eligible(c) ? c.weight : 0;
   if (sum == 0) return std::nullopt;
@@ -32,10 +26,10 @@ std::optional<size_t> choose(std::span<const Candidate> candidates, Random& rand
   for (auto& c : candidates)
     if (c.usable) best = std::max<uint64_t>(best, c.weight);
   // At half the worth a copy on this host still wins: it saves the network twice, when stored and when loaded.
-  auto near_enough = [best](const Candidate& c) { return c.usable && (2 * uint64_t(c.weight) >= best || keeps_chain(c, best)); };
-  if (auto chosen = among(candidates, best, random, [&](auto& c) { return c.in_process && near_enough(c); })) return chosen;
-  if (auto chosen = among(candidates, best, random, [&](auto& c) { return c.same_host && near_enough(c); })) return chosen;
-  return among(candidates, best, random, [](auto& c) { return c.usable; });
+  auto near_enough = [best](const Candidate& c) { return c.usable && 2 * uint64_t(c.weight) >= best; };
+  if (auto chosen = weighted(candidates, random, [&](auto& c) { return c.in_process && near_enough(c); })) return chosen;
+  if (auto chosen = weighted(candidates, random, [&](auto& c) { return c.same_host && near_enough(c); })) return chosen;
+  return weighted(candidates, random, [](auto& c) { return c.usable; });
 }
 
 }  // namespace millpond::client

@@ -1,5 +1,4 @@
-// Where the next blocks go. One choice per store call, and the node of the block before them if it is as good as others,
-// so that a chain stays together: nodes evict leaf first each for itself, and a chain spread over many nodes gets holes.
+// Where the next blocks go. One choice per store call, so that its blocks stay together.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,12 +15,10 @@ struct Candidate {
   bool in_process = false;               // a node in this process
   bool same_host = false;
   bool usable = true;                    // alive, its breaker closed, not tried before
-  bool has_parent = false;               // holds the block before the first one
 };
 
-// A node in this process when it is worth at least half of the best, else one on this host that is, else any. Among those
-// the one with the parent when it is worth at least a quarter of the best, else each with a probability proportional
-// to its weight. nullopt: nobody is usable with a weight above 0.
+// A node in this process when it is worth at least half of the best, else one on this host that is, else any; each with
+// a probability proportional to its weight. nullopt: nobody is usable with a weight above 0.
 std::optional<size_t> choose(std::span<const Candidate> candidates, Random& random);
 
 }  // namespace millpond::client

@@ -2,8 +2,6 @@
 // counting many seeded choices.
 #include "client/placement.h"
 
-#include "client/chain_ends.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -36,28 +34,6 @@ TEST(Placement, elsewhere_in_proportion_to_weight) {
   EXPECT_NEAR(count[1], 7'500, 300);
   EXPECT_NEAR(count[2], 2'500, 300);
   EXPECT_EQ(count[3], 0);
-}
-
-TEST(Placement, where_the_parent_is_unless_it_turns_over_much_faster) {
-  EXPECT_EQ(choices({{NodeId(1), 100}, {.node = NodeId(2), .weight = 25, .has_parent = true}}), (std::map<uint64_t, int>{{2, 10'000}}));
-  EXPECT_GT(choices({{NodeId(1), 100}, {.node = NodeId(2), .weight = 24, .has_parent = true}})[1], 7'000);
-  EXPECT_EQ(choices({{.node = NodeId(1), .weight = 100, .same_host = true}, {.node = NodeId(2), .weight = 25, .same_host = true, .has_parent = true}})[2], 10'000);
-  // Near goes before the parent: what is stored here is loaded without the network.
-  EXPECT_EQ(choices({{.node = NodeId(1), .weight = 100, .in_process = true}, {.node = NodeId(2), .weight = 100, .has_parent = true}})[1], 10'000);
-  EXPECT_EQ(choices({{NodeId(1), 100}, {.node = NodeId(2), .weight = 100, .usable = false, .has_parent = true}})[1], 10'000);
-  EXPECT_EQ(choices({{NodeId(1), 1}, {.node = NodeId(2), .weight = 0, .has_parent = true}})[1], 10'000);
-}
-
-TEST(Placement, what_a_client_remembers_of_chains_is_bounded) {
-  ChainEnds ends(3);
-  auto block = [](uint64_t n) { return BlockId{.high = 1, .low = n}; };
-  for (uint64_t n = 1; n <= 4; ++n) ends.set(block(n), NodeId(n));
-  EXPECT_EQ(ends.size(), 3u);
-  EXPECT_EQ(ends.find(block(1)), NodeId());
-  EXPECT_EQ(ends.find(block(4)), NodeId(4));
-  ends.set(block(4), NodeId(9));
-  EXPECT_EQ(ends.find(block(4)), NodeId(9));
-  EXPECT_EQ(ends.size(), 3u);
 }
 
 TEST(Placement, never_where_it_is_not_usable) {

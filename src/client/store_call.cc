@@ -1,7 +1,6 @@
 #include "client/store_call.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_map>
 
 #include "base/reached.h"
@@ -49,7 +48,7 @@ BlockId StoreCall::parent_of(uint32_t item) const {
 
 // One call at a time is in flight: the blocks that a node did not take travel on together.
 void StoreCall::place(std::vector<uint32_t> blocks) {
-  NodeId node = tried_.size() < kNodesTriedMax ? core_->place(tried_, parent_of(blocks.front())) : NodeId();
+  NodeId node = tried_.size() < kNodesTriedMax ? core_->place(tried_) : NodeId();
   if (node.value == 0 && tried_.empty() && !view_asked_ && !core_->master_away()) {
     MP_REACHED("client: a view without a node to store to");   // a writer that never looks up hears of new nodes here
     return learn_view(std::move(blocks));
@@ -85,7 +84,6 @@ void StoreCall::send(NodeId node, std::vector<uint32_t> blocks) {
 
 void StoreCall::answered(NodeId node, std::vector<uint32_t> blocks, Duration given, std::vector<transfer::WriteOutcome> outcomes) {
   std::vector<uint32_t> stale, move_on;
-  std::optional<uint32_t> stored_last;
   std::vector<BlockId> failures;
   Code failure = Code::ok;
   auto name = core_->name_of(node);
@@ -113,7 +111,6 @@ void StoreCall::answered(NodeId node, std::vector<uint32_t> blocks, Duration giv
       case Code::ok:
       case Code::exists:
         outcomes_[i] = {code, name};
-        stored_last = i;
         break;
       default:
         outcomes_[i].code = code;
@@ -121,7 +118,6 @@ void StoreCall::answered(NodeId node, std::vector<uint32_t> blocks, Duration giv
     if (code == Code::unavailable || code == Code::timed_out || code == Code::corrupt)
       failure = code, failures.push_back(hash_key(space, items_[i].key).id);
   }
-  if (stored_last) core_->chain_ends(hash_key(space, items_[*stored_last].key).id, node);
   if (!failures.empty()) core_->failed(node, failure, given, std::move(failures));
   if (!stale.empty() && !hashed_again_) {
     MP_REACHED("client: store hashed again");
