@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "base/reached.h"
-#include "transfer/read_call.h"
 #include "transfer/shm_way.h"
+#include "transfer/way_owner.h"
 #include "transfer/write_items.h"
 
 namespace millpond::transfer {
@@ -297,30 +297,10 @@ class PlaceCall : public std::enable_shared_from_this<PlaceCall> {
   size_t left_ = 0;                      // batches not settled
 };
 
-class ShmOwner : public Owner {
- public:
-  ShmOwner(rpc::PeerAddress peer, rpc::Runtime& runtime, Metrics& metrics)
-      : way_(std::make_shared<ShmWay>(std::move(peer), runtime, metrics)) {}
-
-  void read(std::vector<ReadItem> items, Time deadline, std::function<void(std::vector<ReadOutcome>)> done) override {
-    std::make_shared<ReadCall>(way_, std::move(items), deadline, std::move(done))->start();
-  }
-  void write(std::vector<WriteItem> items, Time deadline, bool visible, std::function<void(std::vector<WriteOutcome>)> done) override {
-    std::make_shared<PlaceCall>(way_, std::move(items), deadline, visible, std::move(done))->start();
-  }
-  void recheck(std::vector<BlockId> ids, Time deadline, std::function<void(std::vector<Code>)> done) override {
-    send_recheck(way_, std::move(ids), deadline, std::move(done));
-  }
-  const char* transport() const override { return "shm"; }
-
- private:
-  std::shared_ptr<ShmWay> way_;
-};
-
 }  // namespace
 
 std::shared_ptr<Owner> shm_owner(rpc::PeerAddress peer, rpc::Runtime& runtime, Metrics& metrics) {
-  return std::make_shared<ShmOwner>(std::move(peer), runtime, metrics);
+  return std::make_shared<WayOwner<ShmWay, PlaceCall>>(std::move(peer), runtime, metrics, "shm");
 }
 
 }  // namespace millpond::transfer

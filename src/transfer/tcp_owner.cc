@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/reached.h"
-#include "transfer/read_call.h"
+#include "transfer/way_owner.h"
 #include "transfer/write_items.h"
 
 namespace millpond::transfer {
@@ -139,30 +139,10 @@ class StoreCall : public std::enable_shared_from_this<StoreCall> {
   size_t left_ = 0;                      // batches without their last answer
 };
 
-class TcpOwner : public Owner {
- public:
-  TcpOwner(rpc::PeerAddress peer, rpc::Runtime& runtime, Metrics& metrics)
-      : way_(std::make_shared<TcpWay>(std::move(peer), runtime, metrics)) {}
-
-  void read(std::vector<ReadItem> items, Time deadline, std::function<void(std::vector<ReadOutcome>)> done) override {
-    std::make_shared<ReadCall>(way_, std::move(items), deadline, std::move(done))->start();
-  }
-  void write(std::vector<WriteItem> items, Time deadline, bool visible, std::function<void(std::vector<WriteOutcome>)> done) override {
-    std::make_shared<StoreCall>(way_, std::move(items), deadline, visible, std::move(done))->start();
-  }
-  void recheck(std::vector<BlockId> ids, Time deadline, std::function<void(std::vector<Code>)> done) override {
-    send_recheck(way_, std::move(ids), deadline, std::move(done));
-  }
-  const char* transport() const override { return "tcp"; }
-
- private:
-  std::shared_ptr<Way> way_;
-};
-
 }  // namespace
 
 std::shared_ptr<Owner> tcp_owner(rpc::PeerAddress peer, rpc::Runtime& runtime, Metrics& metrics) {
-  return std::make_shared<TcpOwner>(std::move(peer), runtime, metrics);
+  return std::make_shared<WayOwner<TcpWay, StoreCall>>(std::move(peer), runtime, metrics, "tcp");
 }
 
 }  // namespace millpond::transfer
