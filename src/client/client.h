@@ -53,6 +53,17 @@ struct LoadItem {
 struct StoreOutcome { Code code = Code::unavailable; std::string owner; };   // ok; exists (stored, or being stored by another: the first bytes stay); no_space; …
 struct LoadOutcome { Code code = Code::miss; uint64_t length = 0; std::string owner; const char* transport = ""; };
 
+// What owners said to "keep these for a while". A promise is the owner's: it evicts nothing that it has promised.
+struct Promised {
+  Code code = Code::unavailable;               // ok: loadable until the answer's time + ttl; miss; no_space: the budget of promises is full; unavailable
+  uint64_t length = 0;
+  NodeId node{};                               // who promised
+};
+struct Promises {
+  std::vector<Promised> keys;                  // per key asked
+  Duration ttl{};                              // the shortest of the owners asked
+};
+
 class Client {
  public:
   // `local`: a node in this process (embedded), asked first and stored to first; may be null.
@@ -64,6 +75,10 @@ class Client {
 
   void lookup(std::vector<std::string> keys, Time deadline, std::function<void(Result<Plan>)> done);   // longest prefix
   void locate(std::vector<std::string> keys, Time deadline, std::function<void(Result<Plan>)> done);   // each key for itself
+  // Each key for itself: the nearest owner that has it is asked to keep it for its promise_ttl, renewed by each call. Keys
+  // of a node in this process need no message; the rest take one to the master and one to each owner. A master away: what
+  // stands here is the answer, the rest `unavailable`.
+  void promise(std::vector<std::string> keys, Time deadline, std::function<void(Result<Promises>)> done);
   // One outcome per item, in order. Loads what can be had by the deadline; tries the next replica when one fails.
   void load(std::vector<LoadItem> items, Time deadline, std::function<void(std::vector<LoadOutcome>)> done);
   void load(const Plan& plan, std::vector<LoadItem> items, Time deadline, std::function<void(std::vector<LoadOutcome>)> done);  // no second lookup
